@@ -69,7 +69,7 @@ class Effective(Noun):
     in_place: bool = False
     readable: tuple[str, ...] = ()
     disclosure: Disclosure = "minimal-context"
-    data_classes: tuple[str, ...] | None = None  # classes that may leave; None: no rule names any
+    withheld_classes: tuple[str, ...] = ()  # data classes that may not leave the pool
     retention: Retention = Retention()
     restricted: tuple[str, ...] = ()
     mask: bool = False

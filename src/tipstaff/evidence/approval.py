@@ -1,0 +1,68 @@
+"""Approvals: one person's signed word on one contract.
+
+The signature is over the 64 hex digits of H(approval without `sig`), by the approver's own key: in a file, in an
+ssh-agent, or in hardware behind one. The plane vouches for what it put into the chain; the approver's own signature is
+proof against the plane as well, where the approver's key is known.
+"""
+
+from typing import Any
+
+import msgspec
+
+from tipstaff.canonical import digest
+from tipstaff.errors import CanonicalError, SigningKeyError
+from tipstaff.evidence.report import Findings
+from tipstaff.evidence.trust import Trust
+from tipstaff.keys import PublicKey, Signer
+from tipstaff.model.decision import Assurance
+from tipstaff.model.events import ConsentGranted
+from tipstaff.model.noun import VERSION_APPROVAL, Actor, to_wire
+from tipstaff.model.records import Approval
+
+
+def approve(contract_hash: str, actor: Actor, key: Signer, assurance: Assurance, expires_at: str) -> dict[str, Any]:
+    """Sign an approval of the contract with this hash."""
+    document = {
+        "version": VERSION_APPROVAL,
+        "contractHash": contract_hash,
+        "actor": to_wire(actor),
+        "keyId": key.public.key_id,
+        "assurance": assurance,
+        "expiresAt": expires_at,
+        "publicKeyPem": key.public.pem,
+    }
+    return {**document, "sig": key.sign(digest(document).encode())}
+
+
+def check_approval(
+    consent: ConsentGranted, granted_at: str, place: str, contract_hash: str, trust: Trust, findings: Findings
+) -> list[str]:
+    """Check 24 for one approval; gives what a reader should know besides."""
+    raw = consent.approval or {}
+    try:
+        approval = msgspec.convert(raw, Approval)
+        signed_digest = digest({key: value for key, value in raw.items() if key != "sig"})
+        key = PublicKey.parse(approval.public_key_pem) if approval.public_key_pem is not None else None
+    except (msgspec.ValidationError, CanonicalError, SigningKeyError) as error:
+        findings.add(24, f"the approval is malformed: {error}", place)
+        return []
+    for fault in _faults(approval, consent, granted_at, contract_hash):
+        findings.add(24, fault, place)
+    if key is None:
+        return [f"{place}: the approval by {approval.actor.id!r} carries no key: the plane alone vouches for it"]
+    if key.key_id != approval.key_id or not key.verifies(signed_digest.encode(), approval.sig):
+        findings.add(24, "the approver's signature does not fit the approval", place)
+    known, fault = trust.approver(key, granted_at)
+    if fault:
+        findings.add(24, f"the approver's key {key.key_id} {fault}", place)
+    return [] if known else [f"{place}: the key of {approval.actor.id!r} is not known: the plane alone vouches for it"]
+
+
+def _faults(approval: Approval, consent: ConsentGranted, granted_at: str, contract_hash: str) -> list[str]:
+    rules = (
+        (approval.version == VERSION_APPROVAL, f"the approval's version is not {VERSION_APPROVAL}"),
+        (approval.contract_hash == contract_hash, "the approval is for another contract"),
+        (approval.actor == consent.actor, "the approval is by another actor than the event names"),
+        (granted_at <= approval.expires_at, "the approval had expired when it was used"),
+    )
+    return [message for holds, message in rules if not holds]

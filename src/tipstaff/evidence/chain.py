@@ -1,0 +1,191 @@
+"""The hash chain of events: how one is appended, and how a whole one is folded into what it says.
+
+hash = H({seq, ts, prev, event}), seq counts from 0, the first prev is the contract's hash. Folding takes one event at
+a time and keeps only what the checks need, so that it is linear, and flat in memory but for what really differs.
+Breaks in the chain are check 8, foreign fields in a wrapper 15, odd times 22, wrong places 23.
+"""
+
+import re
+from typing import Any, Final
+
+import msgspec
+
+from tipstaff.canonical import digest
+from tipstaff.errors import CanonicalError
+from tipstaff.evidence.report import Findings
+from tipstaff.model import events as e
+from tipstaff.model.noun import VERSION_EVENT
+
+WRAPPER: Final = frozenset({"version", "seq", "ts", "prev", "event", "hash"})
+SHOWN_CHARACTERS: Final = 64
+_is_time = re.compile(
+    r"[0-9]{4}-(0[1-9]|1[0-2])-(0[1-9]|[12][0-9]|3[01])T([01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9]\.[0-9]{3}Z\Z"
+).match
+
+
+def chained(seq: int, ts: str, prev: str, event: dict[str, Any]) -> dict[str, Any]:
+    """Put `event` into the chain behind the event whose hash is `prev`."""
+    link = {"seq": seq, "ts": ts, "prev": prev, "event": event}
+    return {"version": VERSION_EVENT, **link, "hash": digest(link)}
+
+
+class Chain:
+    """What a chain of events says, folded from one event after the other."""
+
+    def __init__(self, findings: Findings) -> None:
+        self._findings = findings
+        self.count = 0
+        self.genesis: str | None = None
+        self.head = ""
+        self.first_time = ""
+        self.last: e.Event | None = None
+        self.claimed: e.RunClaimed | None = None
+        self.claimed_at = ""
+        self.asked = False
+        self.consents: list[tuple[int, str, e.ConsentGranted]] = []
+        self.manifests: set[str] = set()
+        self.secrets: list[tuple[str, str, str]] = []
+        self.network: set[tuple[str, str]] = set()
+        self.models: set[tuple[str, str]] = set()
+        self.disclosures: list[tuple[str, str, str]] = []
+        self.artifacts: list[tuple[str, str]] = []
+        self.last_runner_time = ""
+        self._last_plane_time = ""
+        self._runner_began = False
+        self._runner_acted = False
+        self._ended = False
+
+    def add(self, link: Any) -> None:
+        """Fold one more event, as it arrived."""
+        seq = self.count
+        self.count += 1
+        if type(link) is not dict or not link.keys() >= WRAPPER:
+            self._problem(8, seq, "this is not an event with all its fields")
+            self.head, self.last = "", None
+            return
+        if len(link) != len(WRAPPER):
+            self._problem(15, seq, f"the field {_odd_field(link)} is covered by no hash")
+        if link["version"] != VERSION_EVENT:
+            self._problem(1, seq, f"the version {_short(link['version'])} is unknown")
+        self._follow(seq, link)
+        self._understand(seq, link["ts"], link["event"])
+
+    def _follow(self, seq: int, link: dict[str, Any]) -> None:
+        """Check 8: number, predecessor and hash."""
+        if link["seq"] != seq or type(link["seq"]) is not int:
+            self._problem(8, seq, f"its number is {_short(link['seq'])}")
+        if seq == 0:
+            self.genesis = link["prev"]
+        elif link["prev"] != self.head:
+            self._problem(8, seq, "its prev is not the hash of the event before it")
+        try:
+            expected = digest({"seq": link["seq"], "ts": link["ts"], "prev": link["prev"], "event": link["event"]})
+        except CanonicalError as error:
+            self._problem(8, seq, error.message)
+            expected = ""
+        if link["hash"] != expected:
+            self._problem(8, seq, "its hash does not fit its content")
+        self.head = link["hash"]
+
+    def _understand(self, seq: int, ts: Any, payload: Any) -> None:
+        event = self.last = self._parse(seq, payload)
+        if type(ts) is not str or _is_time(ts) is None:
+            self._problem(22, seq, f"{_short(ts)} is not a time in UTC with milliseconds")
+            return
+        if seq == 0:
+            self.first_time = ts
+        if event is None:
+            return
+        self._place(seq, ts, event)
+        collect = _COLLECT.get(type(event))
+        if collect is not None:
+            collect(self, seq, ts, event)
+
+    def _parse(self, seq: int, payload: Any) -> e.Event | None:
+        if type(payload) is not dict:
+            self._problem(0, seq, "the event is not an object")
+            return None
+        name = payload.get("type")
+        kind = e.KINDS.get(name) if type(name) is str else None
+        if kind is None:
+            # A newer writer may know more types. What this version cannot judge it must not call valid.
+            self._problem(23, seq, f"the event type {_short(name)} is not known to this version", certain=False)
+            return None
+        try:
+            return msgspec.convert(payload, kind)
+        except msgspec.ValidationError as error:
+            self._problem(0, seq, f"the event {name} is malformed: {error}")
+            return None
+
+    def _place(self, seq: int, ts: str, event: e.Event) -> None:
+        """Checks 22 and 23: who may write here, and does this author's clock go forward."""
+        author = e.AUTHORS[type(event)]
+        kind = type(event)
+        if (seq == 0) is not (kind is e.RunCreated):
+            self._problem(23, seq, "the first event, and only the first, is run.created")
+        if self._ended:
+            self._problem(23, seq, "it stands after the end of the run")
+        self._ended = self._ended or kind in e.ENDINGS
+        if author == "runner":
+            if self.claimed is None:
+                self._problem(23, seq, "a runner's event stands where no runner has claimed the run")
+            if ts < self.last_runner_time:
+                self._problem(22, seq, "it is dated before the runner's event before it")
+            self.last_runner_time = ts
+            self._runner_began = True
+            self._runner_acted = self._runner_acted or kind is not e.WorkspaceMaterialized
+        elif author == "plane":
+            if ts < self._last_plane_time:
+                self._problem(22, seq, "it is dated before the plane's event before it")
+            self._last_plane_time = ts
+            if self.claimed is not None and (kind in _BEFORE_CLAIM or (kind is e.SecretReleased and self._runner_began)):
+                self._problem(23, seq, "the plane does not write this once a runner is at work")
+
+    def claim(self, _seq: int, ts: str, event: e.RunClaimed) -> None:
+        """A runner begins, with a clock of its own."""
+        self.claimed, self.claimed_at = event, ts
+        self.last_runner_time = ""
+        self._runner_began = self._runner_acted = False
+
+    def requeue(self, seq: int, _ts: str, _event: e.RunRequeued) -> None:
+        """The lease was lost: only a run whose command was not released may go back."""
+        if self.claimed is None or self._runner_acted:
+            self._problem(23, seq, "only a claimed run whose command had not begun can be requeued")
+        self.claimed = None
+
+    def _problem(self, number: int, seq: int, message: str, *, certain: bool = True) -> None:
+        self._findings.add(number, message, f"events[{seq}]", certain=certain)
+
+
+_BEFORE_CLAIM = frozenset({e.RunCreated, e.PolicyEvaluated, e.RunClaimed})
+
+
+def _ask(chain: Chain, _seq: int, _ts: str, event: e.PolicyEvaluated) -> None:
+    chain.asked = chain.asked or event.decision == "ask"
+
+
+_COLLECT: Final[dict[type, Any]] = {
+    e.RunClaimed: Chain.claim,
+    e.RunRequeued: Chain.requeue,
+    e.PolicyEvaluated: _ask,
+    e.ConsentGranted: lambda chain, seq, ts, event: chain.consents.append((seq, ts, event)),
+    e.WorkspaceMaterialized: lambda chain, _seq, _ts, event: chain.manifests.add(event.manifest_hash),
+    e.SecretReleased: lambda chain, _seq, ts, event: chain.secrets.append((event.name, event.scope, ts)),
+    e.NetworkConnected: lambda chain, _seq, _ts, event: chain.network.add((event.host, event.decision)),
+    e.ModelCalled: lambda chain, _seq, _ts, event: chain.models.add((event.provider, event.model)),
+    e.BoundaryCrossed: lambda chain, _seq, _ts, event: chain.disclosures.append(
+        (event.direction, event.content_hash, event.data_class)
+    ),
+    e.ArtifactCreated: lambda chain, _seq, _ts, event: chain.artifacts.append((event.kind, event.hash)),
+}
+
+
+def _odd_field(link: dict[Any, Any]) -> str:
+    return _short(next(key for key in link if key not in WRAPPER))
+
+
+def _short(value: Any) -> str:
+    """Show a hostile value: never a whole one, never by a `repr` that could recurse."""
+    if type(value) is str:
+        return repr(value[:SHOWN_CHARACTERS])
+    return f"of type {type(value).__name__}" if isinstance(value, dict | list | float | int) else repr(value)[:SHOWN_CHARACTERS]

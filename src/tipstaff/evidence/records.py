@@ -1,0 +1,119 @@
+"""Refusals and the journal: made, signed and checked.
+
+A refusal is a denial that anybody can check: plane-signed, with the digests of the request and of the policy. The
+journal chains everything that was decided or done, and its head is signed at each completion, so that a removed record
+shows. Neither carries a key: without a pinned or known one they are unproven.
+"""
+
+from collections.abc import Iterable, Mapping
+from typing import Any, Final, Literal
+
+import msgspec
+
+from tipstaff.canonical import digest
+from tipstaff.errors import CanonicalError
+from tipstaff.evidence.report import Findings
+from tipstaff.evidence.seal import Seal, signed
+from tipstaff.evidence.trust import Trust
+from tipstaff.keys import Signer
+from tipstaff.model.noun import NO_CONTENT, VERSION_JOURNAL, VERSION_REFUSAL, to_wire
+from tipstaff.model.records import JournalEntry, JournalHead, Refusal
+
+JOURNAL_FIELDS: Final = frozenset({"version", "entries", "head"})
+
+
+def refuse(refusal: Refusal, plane: Signer) -> dict[str, Any]:
+    """Sign a refusal."""
+    return signed(to_wire(refusal), plane, "plane")
+
+
+def journal_entry(
+    seq: int, prev: str, ts: str, kind: Literal["refusal", "contract", "receipt"], of: str
+) -> dict[str, Any]:
+    """Chain one more record: the digest `of` a refusal, a contract or a receipt."""
+    entry = {"seq": seq, "prev": prev, "ts": ts, "kind": kind, "digest": of}
+    return {**entry, "hash": digest(entry)}
+
+
+def journal_head(last: Mapping[str, Any], ts: str, plane: Signer) -> dict[str, Any]:
+    """Sign the journal as it stands after its `last` entry."""
+    return signed({"seq": last["seq"], "hash": last["hash"], "ts": ts}, plane, "plane")
+
+
+def check_refusal(document: Mapping[str, Any], trust: Trust, findings: Findings) -> None:
+    """Checks 0, 1, 15, 27 and 28 on a refusal."""
+    try:
+        view = msgspec.convert(document, Refusal)
+    except msgspec.ValidationError as error:
+        findings.add(0, f"{error}", "refusal")
+        view = None
+    if document.get("version") != VERSION_REFUSAL:
+        findings.add(1, f"the version is not {VERSION_REFUSAL}", "version")
+    _check_plane_seal(document, "refusal", 28, (view.ts,) if view else (), trust, findings)
+
+
+def check_head(document: Mapping[str, Any], trust: Trust, findings: Findings) -> JournalHead | None:
+    """Checks 0, 15, 27 and 30 on a journal's head by itself."""
+    try:
+        view = msgspec.convert(document, JournalHead)
+    except msgspec.ValidationError as error:
+        findings.add(0, f"{error}", "head")
+        view = None
+    _check_plane_seal(document, "head", 30, (view.ts,) if view else (), trust, findings)
+    return view
+
+
+class Journal:
+    """A journal's entries, folded from one after the other."""
+
+    def __init__(self, findings: Findings) -> None:
+        self._findings = findings
+        self._prev = NO_CONTENT
+        self.count = 0
+
+    def add(self, value: Any) -> None:
+        """Check 29 for one more entry."""
+        seq, self.count = self.count, self.count + 1
+        place = f"entries[{seq}]"
+        try:
+            entry = msgspec.convert(value, JournalEntry)
+            expected = digest({key: item for key, item in value.items() if key != "hash"})
+        except (msgspec.ValidationError, CanonicalError) as error:
+            self._findings.add(29, f"this is not an entry: {error}", place)
+            self._prev = ""
+            return
+        if entry.seq != seq:
+            self._findings.add(29, f"its number is {entry.seq}", place)
+        if entry.prev != self._prev:
+            self._findings.add(29, "its prev is not the hash of the entry before it", place)
+        if entry.hash != expected:
+            self._findings.add(29, "its hash does not fit its content", place)
+        self._prev = entry.hash
+
+    def check(self, document: Mapping[str, Any], trust: Trust) -> None:
+        """Check the whole: the fields, the signed head, and that it is the last entry's."""
+        if document.get("version") != VERSION_JOURNAL:
+            self._findings.add(1, f"the version is not {VERSION_JOURNAL}", "version")
+        for name in document.keys() - JOURNAL_FIELDS:
+            self._findings.add(15, "this field is covered by no hash", name[:64])
+        raw = document.get("head")
+        if type(raw) is not dict or type(document.get("entries")) is not list:
+            self._findings.add(0, "a journal has a list of entries and a head", "journal")
+            return
+        head = check_head(raw, trust, self._findings)
+        if head is not None and (head.seq, head.hash) != (self.count - 1, self._prev):
+            self._findings.add(30, "the head is not the last entry's: entries are missing, or were added", "head")
+
+
+def _check_plane_seal(
+    document: Mapping[str, Any], place: str, number: int, times: Iterable[str], trust: Trust, findings: Findings
+) -> None:
+    seal = Seal(document, place, ("plane",), findings)
+    key_id = seal.key_id("plane")
+    key = trust.find(key_id) if key_id else None
+    if key_id and key is None:
+        findings.add(27, f"the plane's key {key_id[:64]} is neither pinned nor known", certain=False)
+        return
+    seal.check(number, "plane", key)
+    if key is not None:
+        trust.check(key, "plane", times, findings)

@@ -1,0 +1,119 @@
+"""The known-keys file: which public keys are trusted, in which role, from when until when.
+
+Rotation leaves old receipts valid as of their time: a signature counts if it is dated inside the key's validity.
+Whoever holds a revoked key can date a signature back, so `revokedAt` is the time since when it is not trusted, and
+may be set as early as needed. The file is JSON, strict, written whole; a damaged one is an error, never an empty one.
+"""
+
+import json
+import os
+from pathlib import Path
+from typing import Literal
+
+import msgspec
+
+from tipstaff.errors import InputError, NotFoundError
+from tipstaff.keys.ed25519 import PublicKey
+from tipstaff.model.noun import Noun, Timestamp
+
+Role = Literal["org", "plane", "runner", "approver"]
+VERSION = "tipstaff.known-keys.v1"
+MAX_BYTES = 4 * 1024 * 1024
+
+
+class KnownKey(Noun):
+    """One trusted key."""
+
+    public_key_pem: str
+    role: Role
+    name: str = ""
+    not_before: Timestamp | None = None
+    not_after: Timestamp | None = None
+    revoked_at: Timestamp | None = None
+
+    @property
+    def public(self) -> PublicKey:
+        """The key itself."""
+        return PublicKey.parse(self.public_key_pem)
+
+    def fault_at(self, when: str) -> str:
+        """Say why a signature dated `when` does not count, or nothing."""
+        if self.revoked_at is not None and when >= self.revoked_at:
+            return f"was revoked at {self.revoked_at}, and this is dated {when}"
+        if self.not_before is not None and when < self.not_before:
+            return f"is valid from {self.not_before} only, and this is dated {when}"
+        if self.not_after is not None and when > self.not_after:
+            return f"was valid until {self.not_after}, and this is dated {when}"
+        return ""
+
+
+class _File(Noun):
+    version: Literal["tipstaff.known-keys.v1"]
+    keys: tuple[KnownKey, ...]
+
+
+class KnownKeys:
+    """All trusted keys; a value: `trust` and `revoke` give a new one."""
+
+    __slots__ = ("_by_raw", "entries")
+
+    def __init__(self, entries: tuple[KnownKey, ...] = ()) -> None:
+        self.entries = entries
+        self._by_raw = {(entry.public.raw, entry.role): entry for entry in entries}
+
+    def find(self, public: PublicKey, role: Role) -> KnownKey | None:
+        """Find a key by its bytes, in one role."""
+        return self._by_raw.get((public.raw, role))
+
+    def by_id(self, key_id: str, role: Role) -> PublicKey | None:
+        """Find a key by its id, in one role."""
+        return next((key.public for key in self.entries if key.role == role and key.public.key_id == key_id), None)
+
+    def trust(self, entry: KnownKey) -> "KnownKeys":
+        """Add an entry; one for the same key and role is replaced, unless it is revoked."""
+        old = self.find(entry.public, entry.role)
+        if old is not None and old.revoked_at is not None:
+            raise InputError(
+                f"key {entry.public.key_id} was revoked at {old.revoked_at}", hint="a revoked key stays revoked"
+            )
+        return KnownKeys((*(other for other in self.entries if other is not old), entry))
+
+    def revoke(self, key_id: str, when: str) -> "KnownKeys":
+        """Stop trusting a key from `when` on; an earlier revocation stands."""
+        if not any(entry.public.key_id == key_id for entry in self.entries):
+            raise NotFoundError(f"no known key has the id {key_id}", hint="see: tipstaff keys list")
+        return KnownKeys(tuple(_revoked(entry, when) if entry.public.key_id == key_id else entry for entry in self.entries))
+
+
+def _revoked(entry: KnownKey, when: str) -> KnownKey:
+    return msgspec.structs.replace(entry, revoked_at=min(when, entry.revoked_at or when))
+
+
+def read_known_keys(path: Path) -> KnownKeys:
+    """Read the file; none there means that no key is known."""
+    try:
+        with path.open("rb") as file:
+            data = file.read(MAX_BYTES + 1)
+    except FileNotFoundError:
+        return KnownKeys()
+    except OSError as error:
+        raise InputError(f"{path} cannot be read: {error.strerror}") from error
+    try:
+        return KnownKeys(msgspec.json.decode(data, type=_File).keys)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise InputError(f"{path} is damaged: {error}", hint="restore it, or move it away to start anew") from error
+
+
+def write_known_keys(path: Path, known: KnownKeys) -> None:
+    """Write the file whole: a reader sees the old one or the new one."""
+    document = msgspec.to_builtins(_File(version=VERSION, keys=known.entries))
+    temporary = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        with open(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600), "w") as file:  # noqa: PTH123  # a mode at creation
+            json.dump(document, file, indent=1)
+            file.flush()
+            os.fsync(file.fileno())
+        temporary.replace(path)
+    except OSError as error:
+        temporary.unlink(missing_ok=True)
+        raise InputError(f"{path} cannot be written: {error.strerror}") from error

@@ -1,0 +1,98 @@
+"""The Contract: the permission for exactly one run, and the manifest of the workspace it may work on.
+
+These are typed views for reading; the digest is always taken over the JSON itself.
+"""
+
+from typing import Annotated, Any, Literal
+
+import msgspec
+
+from tipstaff.model.noun import Actor, Count, Digest, Disclosure, KeyId, SignedNoun, Timestamp
+
+RunId = Annotated[str, msgspec.Meta(min_length=1, max_length=128)]
+
+
+class Issuer(SignedNoun):
+    """The plane that signs."""
+
+    key_id: KeyId
+    role: Literal["plane"]
+
+
+class Pool(SignedNoun):
+    """Which runners may take the run."""
+
+    pool: str
+
+
+class SecretClaim(SignedNoun):
+    """A secret that may be released to the run."""
+
+    name: str
+    scope: str
+
+
+class ContractNetwork(SignedNoun):
+    """The plain projection of the egress rules."""
+
+    default_deny: bool
+    allow_hosts: list[str]
+
+
+class AgentClaim(SignedNoun):
+    """Which agent the run is for."""
+
+    kind: str
+    version: str | None = None
+
+
+class Task(SignedNoun):
+    """What the agent is asked."""
+
+    prompt: str
+
+
+class ManifestFile(SignedNoun):
+    """One file, by content."""
+
+    path: str
+    hash: Digest
+    bytes: Count
+
+
+class Manifest(SignedNoun):
+    """A captured workspace: a git repository, or (`kind: tree`) any folder. Both carry a `baseRef`."""
+
+    version: str
+    base_ref: str
+    kind: Literal["git", "tree"] = "git"
+    bundle_hash: Digest | None = None  # git only: the bundle of the history
+    dirty_diff_hash: Digest | None = None
+    untracked_files: list[ManifestFile] = []
+    tree_hash: Digest | None = None  # tree only: the list of files, as a blob
+    denied_patterns: list[str] = []
+    denied_paths: list[str] = []
+
+
+class Contract(SignedNoun):
+    """The permission for one run, as far as a verifier looks into it."""
+
+    version: str
+    run_id: RunId
+    issued_at: Timestamp
+    issuer: Issuer
+    requested_by: Actor
+    agent: AgentClaim
+    task: Task
+    runner: Pool
+    workspace: Manifest
+    policy_hash: Digest
+    secrets: list[SecretClaim]
+    network: ContractNetwork
+    budget: dict[str, Any]
+    disclosure: Disclosure
+    expires_at: Timestamp
+    approved_by: list[Actor] = []
+    execution: dict[str, Any] | None = None
+    isolation: str | None = None
+    minimum_tier: str | None = None

@@ -1,0 +1,54 @@
+"""The other things that are signed: a Refusal, an Approval, and the Journal that chains everything."""
+
+from typing import Annotated, Literal
+
+import msgspec
+
+from tipstaff.model.decision import Assurance
+from tipstaff.model.noun import Actor, Count, Digest, KeyId, Noun, SignedNoun, Timestamp
+
+
+class Refusal(SignedNoun):
+    """A denial is evidence too."""
+
+    version: str
+    id: str
+    ts: Timestamp
+    request_hash: Digest
+    policy_hash: Digest
+    principal: str
+    door: str
+    rules: Annotated[list[str], msgspec.Meta(min_length=1)]
+    reasons: list[str]
+
+
+class Approval(SignedNoun):
+    """One person's word on one contract; `sig` is over H(approval without sig)."""
+
+    version: str
+    contract_hash: Digest
+    actor: Actor
+    key_id: KeyId
+    assurance: Assurance
+    expires_at: Timestamp
+    sig: str
+    public_key_pem: str | None = None
+
+
+class JournalEntry(Noun):
+    """One line of the journal; `hash` covers the other five."""
+
+    seq: Count
+    prev: Digest
+    ts: Timestamp
+    kind: Literal["refusal", "contract", "receipt"]
+    digest: Digest
+    hash: Digest
+
+
+class JournalHead(SignedNoun):
+    """The journal's last entry, signed by the plane."""
+
+    seq: Count
+    hash: Digest
+    ts: Timestamp
