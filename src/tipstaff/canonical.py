@@ -38,7 +38,7 @@ def digest(value: Any) -> str:
     return hashlib.sha256(canonical(value)).hexdigest()
 
 
-def _is_plain(value: Any, depth: int) -> bool:
+def _is_plain(value: Any, depth: int) -> bool:  # noqa: PLR0911 - one return for each kind of JSON value
     """Say whether msgspec is sure to write `value` as RFC 8785 does."""
     kind = type(value)
     if kind is str or kind is bool or value is None:

@@ -34,28 +34,37 @@ def approve(contract_hash: str, actor: Actor, key: Signer, assurance: Assurance,
     return {**document, "sig": key.sign(digest(document).encode())}
 
 
-def check_approval(
-    consent: ConsentGranted, granted_at: str, place: str, contract_hash: str, trust: Trust, findings: Findings
-) -> list[str]:
-    """Check 24 for one approval; gives what a reader should know besides."""
-    raw = consent.approval or {}
-    try:
-        approval = msgspec.convert(raw, Approval)
-        signed_digest = digest({key: value for key, value in raw.items() if key != "sig"})
-        key = PublicKey.parse(approval.public_key_pem) if approval.public_key_pem is not None else None
-    except (msgspec.ValidationError, CanonicalError, SigningKeyError) as error:
-        findings.add(24, f"the approval is malformed: {error}", place)
-        return []
-    for fault in _faults(approval, consent, granted_at, contract_hash):
-        findings.add(24, fault, place)
-    if key is None:
-        return [f"{place}: the approval by {approval.actor.id!r} carries no key: the plane alone vouches for it"]
-    if key.key_id != approval.key_id or not key.verifies(signed_digest.encode(), approval.sig):
-        findings.add(24, "the approver's signature does not fit the approval", place)
-    known, fault = trust.approver(key, granted_at)
-    if fault:
-        findings.add(24, f"the approver's key {key.key_id} {fault}", place)
-    return [] if known else [f"{place}: the key of {approval.actor.id!r} is not known: the plane alone vouches for it"]
+class ApprovalCheck:
+    """Check 24 for the approvals of one contract."""
+
+    def __init__(self, contract_hash: str, trust: Trust, findings: Findings) -> None:
+        self._contract_hash = contract_hash
+        self._trust = trust
+        self._findings = findings
+
+    def check(self, consent: ConsentGranted, granted_at: str, place: str) -> list[str]:
+        """Check one approval; gives what a reader should know besides."""
+        raw = consent.approval or {}
+        try:
+            approval = msgspec.convert(raw, Approval)
+            signed_digest = digest({key: value for key, value in raw.items() if key != "sig"})
+            key = PublicKey.parse(approval.public_key_pem) if approval.public_key_pem is not None else None
+        except (msgspec.ValidationError, CanonicalError, SigningKeyError) as error:
+            self._findings.add(24, f"the approval is malformed: {error}", place)
+            return []
+        for fault in _faults(approval, consent, granted_at, self._contract_hash):
+            self._findings.add(24, fault, place)
+        if key is None:
+            return [f"{place}: the approval by {approval.actor.id!r} carries no key: the plane alone vouches for it"]
+        if key.key_id != approval.key_id or not key.verifies(signed_digest.encode(), approval.sig):
+            self._findings.add(24, "the approver's signature does not fit the approval", place)
+        return self._known(key, approval.actor.id, granted_at, place)
+
+    def _known(self, key: PublicKey, actor: str, granted_at: str, place: str) -> list[str]:
+        known, fault = self._trust.approver(key, granted_at)
+        if fault:
+            self._findings.add(24, f"the approver's key {key.key_id} {fault}", place)
+        return [] if known else [f"{place}: the key of {actor!r} is not known: the plane alone vouches for it"]
 
 
 def _faults(approval: Approval, consent: ConsentGranted, granted_at: str, contract_hash: str) -> list[str]:

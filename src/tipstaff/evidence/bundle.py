@@ -6,13 +6,14 @@ be made (check 0) the checks that need it are passed over, because the document 
 
 from collections import Counter
 from collections.abc import Mapping
+from hashlib import sha256
 from typing import Any, TypeVar
 
 import msgspec
 
 from tipstaff.canonical import digest
 from tipstaff.errors import CanonicalError, SigningKeyError
-from tipstaff.evidence.approval import check_approval
+from tipstaff.evidence.approval import ApprovalCheck
 from tipstaff.evidence.chain import Chain
 from tipstaff.evidence.report import Findings
 from tipstaff.evidence.seal import Seal
@@ -101,12 +102,13 @@ class BundleCheck:
     # The checks
 
     def _check_versions(self) -> None:
-        manifest = self._raw_contract.get("workspace")
+        raw = self._raw_contract.get("workspace")
+        workspace = raw if type(raw) is dict else {}
         for place, value, wanted in (
             ("version", self._fields.get("version"), VERSION_BUNDLE),
             ("contract.version", self._raw_contract.get("version"), VERSION_CONTRACT),
             ("receipt.version", self._raw_receipt.get("version"), VERSION_RECEIPT),
-            ("contract.workspace.version", manifest.get("version") if type(manifest) is dict else None, VERSION_MANIFEST),
+            ("contract.workspace.version", workspace.get("version"), VERSION_MANIFEST),
         ):
             if value != wanted:
                 self._findings.add(1, f"the version is not {wanted}", place)
@@ -154,12 +156,13 @@ class BundleCheck:
             self._findings.add(9, "the last event is not the one that the receipt names", "receipt.eventsHead")
         count = self._raw_receipt.get("eventCount")
         if count != self._chain.count or type(count) is not int:
-            self._findings.add(9, f"there are {self._chain.count} events, the receipt counts others", "receipt.eventCount")
+            self._findings.add(9, f"there are {self._chain.count} events, not as many as this", "receipt.eventCount")
 
     def _check_ending(self) -> None:
         ending = e.ENDINGS.get(type(self._chain.last)) if self._chain.last is not None else None
         if ending is None or ending != self._raw_receipt.get("status"):
-            self._findings.add(10, f"the last event says {ending or 'no ending'}, the receipt another", "receipt.status")
+            said = f"says {ending}" if ending else "is no ending"
+            self._findings.add(10, f"this does not fit the last event, which {said}", "receipt.status")
 
     def _check_workspace(self) -> None:
         if self.contract is None or self.receipt is None:
@@ -178,10 +181,11 @@ class BundleCheck:
             return
         chain = self._chain
         artifacts = [content for _, content in chain.artifacts]
+        disclosures = [(r.direction, r.content_hash, r.data_class) for r in receipt.boundary_disclosures]
         for number, name, copy, events in (
             (12, "secretsReleased", [(r.name, r.scope, r.ts) for r in receipt.secrets_released], chain.secrets),
             (16, "networkAccessed", {(r.host, r.decision) for r in receipt.network_accessed}, chain.network),
-            (17, "boundaryDisclosures", [(r.direction, r.content_hash, r.data_class) for r in receipt.boundary_disclosures], chain.disclosures),
+            (17, "boundaryDisclosures", disclosures, chain.disclosures),
             (18, "workspaceOut.artifactHashes", receipt.workspace_out.artifact_hashes, artifacts),
             (26, "modelsUsed", {(r.provider, r.model) for r in receipt.models_used}, chain.models),
         ):
@@ -217,13 +221,16 @@ class BundleCheck:
                 self._findings.add(20, f"the secret {name[:64]!r} was released without being in the contract", "events")
 
     def _check_tier(self) -> None:
-        if self.contract is None or self.receipt is None or self.contract.minimum_tier is None:
+        """A contract without a minimum that names a tier means that tier."""
+        minimum = self.contract and (self.contract.minimum_tier or self.contract.isolation)
+        if self.receipt is None or not minimum:
             return
-        actual, minimum = self.receipt.runner.isolation, self.contract.minimum_tier
+        actual = self.receipt.runner.isolation
         ranks = rank(actual), rank(minimum)
         if ranks[0] is None or ranks[1] is None:
-            unknown = actual if ranks[0] is None else minimum
-            self._findings.add(21, f"how strong {unknown[:64]!r} is cannot be said here", "receipt.runner.isolation", certain=False)
+            unknown = (actual if ranks[0] is None else minimum)[:64]
+            message = f"how strong the tier {unknown!r} is, this version does not know"
+            self._findings.add(21, message, "receipt.runner.isolation", certain=False)
         elif ranks[0] < ranks[1]:
             self._findings.add(21, f"the run was isolated by {actual}, below {minimum}", "receipt.runner.isolation")
 
@@ -241,16 +248,12 @@ class BundleCheck:
             self._findings.add(22, "the run was claimed after its contract had expired", "contract.expiresAt")
 
     def _check_approvals(self) -> None:
-        if self._chain.asked and not self._chain.consents:
-            self._findings.add(24, "policy asked for approval, and nobody granted it", "events")
+        approvals = ApprovalCheck(self._contract_seal.digest, self._trust, self._findings)
         for seq, ts, consent in self._chain.consents:
             if consent.approval is not None:
-                note = check_approval(consent, ts, f"events[{seq}]", self._contract_seal.digest, self._trust, self._findings)
-                self.notes.extend(note)
+                self.notes.extend(approvals.check(consent, ts, f"events[{seq}]"))
 
     def _check_artifacts(self, artifacts: Mapping[str, bytes] | None) -> None:
-        from hashlib import sha256  # noqa: PLC0415  # only where artifacts are given
-
         if artifacts is None or self.receipt is None:
             return
         for wanted in dict.fromkeys(self.receipt.workspace_out.artifact_hashes):
@@ -268,11 +271,9 @@ class BundleCheck:
 
     def _times(self) -> tuple[str, ...]:
         """When the plane signed: the contract at its issue, the receipt at its end."""
-        return tuple(
-            when
-            for when in (self.contract and self.contract.issued_at, self.receipt and self.receipt.ended_at)
-            if when is not None
-        )
+        issued = (self.contract.issued_at,) if self.contract else ()
+        ended = (self.receipt.ended_at,) if self.receipt else ()
+        return issued + ended
 
 
 def _digest(value: Any) -> str:

@@ -138,11 +138,14 @@ class Chain:
             if ts < self._last_plane_time:
                 self._problem(22, seq, "it is dated before the plane's event before it")
             self._last_plane_time = ts
-            if self.claimed is not None and (kind in _BEFORE_CLAIM or (kind is e.SecretReleased and self._runner_began)):
+            late = kind in _BEFORE_CLAIM or (kind is e.SecretReleased and self._runner_began)
+            if late and self.claimed is not None:
                 self._problem(23, seq, "the plane does not write this once a runner is at work")
 
-    def claim(self, _seq: int, ts: str, event: e.RunClaimed) -> None:
-        """A runner begins, with a clock of its own."""
+    def claim(self, seq: int, ts: str, event: e.RunClaimed) -> None:
+        """A runner begins, with a clock of its own; what policy asked for must have been granted before."""
+        if self.asked and not self.consents:
+            self._problem(24, seq, "policy asked for approval, and nobody had granted it when the run was claimed")
         self.claimed, self.claimed_at = event, ts
         self.last_runner_time = ""
         self._runner_began = self._runner_acted = False
@@ -188,4 +191,4 @@ def _short(value: Any) -> str:
     """Show a hostile value: never a whole one, never by a `repr` that could recurse."""
     if type(value) is str:
         return repr(value[:SHOWN_CHARACTERS])
-    return f"of type {type(value).__name__}" if isinstance(value, dict | list | float | int) else repr(value)[:SHOWN_CHARACTERS]
+    return f"of type {type(value).__name__}"

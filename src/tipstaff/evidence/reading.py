@@ -7,6 +7,7 @@ so that memory does not grow with a chain of a million events. Knows no schema.
 
 import json
 import re
+from collections import Counter
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
@@ -21,8 +22,7 @@ _next_mark = re.compile(r"[ \t\n\r]*([\[\]{}:,])[ \t\n\r]*").match
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     value = dict(pairs)
     if len(value) != len(pairs):
-        seen: set[str] = set()
-        repeated = next(key for key, _ in pairs if key in seen or seen.add(key))  # type: ignore[func-returns-value]  # add gives None, which is the point
+        repeated = next(key for key, count in Counter(key for key, _ in pairs).items() if count > 1)
         raise InputError(f"the key {repeated[:64]!r} stands twice in one object")
     return value
 
@@ -35,7 +35,7 @@ _decode = json.JSONDecoder(object_pairs_hook=_object, parse_constant=_constant).
 
 
 def read_object(data: bytes, sinks: Mapping[str, Sink]) -> dict[str, Any]:
-    """Read one JSON object; an array under a key of `sinks` goes there element by element, and `[]` stays in its place."""
+    """Read one JSON object; an array under a key of `sinks` goes there element by element and leaves `[]` behind."""
     if len(data) > MAX_BYTES:
         raise InputError(f"the document is larger than {MAX_BYTES} bytes")
     try:

@@ -5,8 +5,8 @@ journal chains everything that was decided or done, and its head is signed at ea
 shows. Neither carries a key: without a pinned or known one they are unproven.
 """
 
-from collections.abc import Iterable, Mapping
-from typing import Any, Final, Literal
+from collections.abc import Mapping
+from typing import Any, Final, Literal, TypeVar
 
 import msgspec
 
@@ -19,6 +19,7 @@ from tipstaff.keys import Signer
 from tipstaff.model.noun import NO_CONTENT, VERSION_JOURNAL, VERSION_REFUSAL, to_wire
 from tipstaff.model.records import JournalEntry, JournalHead, Refusal
 
+View = TypeVar("View", bound=msgspec.Struct)
 JOURNAL_FIELDS: Final = frozenset({"version", "entries", "head"})
 
 
@@ -42,24 +43,18 @@ def journal_head(last: Mapping[str, Any], ts: str, plane: Signer) -> dict[str, A
 
 def check_refusal(document: Mapping[str, Any], trust: Trust, findings: Findings) -> None:
     """Checks 0, 1, 15, 27 and 28 on a refusal."""
-    try:
-        view = msgspec.convert(document, Refusal)
-    except msgspec.ValidationError as error:
-        findings.add(0, f"{error}", "refusal")
-        view = None
     if document.get("version") != VERSION_REFUSAL:
         findings.add(1, f"the version is not {VERSION_REFUSAL}", "version")
-    _check_plane_seal(document, "refusal", 28, (view.ts,) if view else (), trust, findings)
+    seal = Seal(document, "refusal", ("plane",), findings)
+    view = _view(document, Refusal, "refusal", findings)
+    _check_plane(seal, 28, view.ts if view else None, trust, findings)
 
 
 def check_head(document: Mapping[str, Any], trust: Trust, findings: Findings) -> JournalHead | None:
     """Checks 0, 15, 27 and 30 on a journal's head by itself."""
-    try:
-        view = msgspec.convert(document, JournalHead)
-    except msgspec.ValidationError as error:
-        findings.add(0, f"{error}", "head")
-        view = None
-    _check_plane_seal(document, "head", 30, (view.ts,) if view else (), trust, findings)
+    seal = Seal(document, "head", ("plane",), findings)
+    view = _view(document, JournalHead, "head", findings)
+    _check_plane(seal, 30, view.ts if view else None, trust, findings)
     return view
 
 
@@ -105,15 +100,21 @@ class Journal:
             self._findings.add(30, "the head is not the last entry's: entries are missing, or were added", "head")
 
 
-def _check_plane_seal(
-    document: Mapping[str, Any], place: str, number: int, times: Iterable[str], trust: Trust, findings: Findings
-) -> None:
-    seal = Seal(document, place, ("plane",), findings)
+def _view(document: Mapping[str, Any], kind: type[View], place: str, findings: Findings) -> View | None:
+    try:
+        return msgspec.convert(document, kind)
+    except msgspec.ValidationError as error:
+        findings.add(0, f"{error}", place)
+        return None
+
+
+def _check_plane(seal: Seal, number: int, when: str | None, trust: Trust, findings: Findings) -> None:
+    """Check the plane's signature on a document that carries no key: the signature names it."""
     key_id = seal.key_id("plane")
     key = trust.find(key_id) if key_id else None
     if key_id and key is None:
         findings.add(27, f"the plane's key {key_id[:64]} is neither pinned nor known", certain=False)
         return
     seal.check(number, "plane", key)
-    if key is not None:
-        trust.check(key, "plane", times, findings)
+    if key is not None and when is not None:
+        trust.check(key, "plane", (when,), findings)

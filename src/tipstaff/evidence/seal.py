@@ -85,6 +85,7 @@ class Seal:
         elif key is None:
             self._findings.add(number, f"there is no key to check the {role}'s signature with", self._place)
         elif signature.key_id != key.key_id:
-            self._findings.add(number, f"the {role} signed as {signature.key_id[:64]!r}, its key is {key.key_id}", self._place)
+            message = f"the {role} signed as {signature.key_id[:64]!r}, its key is {key.key_id}"
+            self._findings.add(number, message, self._place)
         elif not key.verifies(self.digest.encode(), signature.sig):
             self._findings.add(number, f"the {role}'s signature does not fit the content", self._place)

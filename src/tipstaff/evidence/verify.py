@@ -21,6 +21,7 @@ from tipstaff.model.noun import VERSION_JOURNAL, VERSION_REFUSAL
 
 Document = Mapping[str, Any] | bytes | str | Path
 Key = PublicKey | str | Path
+_JOURNAL_SHAPES = ({"entries", "head"}, {"seq", "hash", "signatures"})
 
 
 def verify(
@@ -76,7 +77,7 @@ def _kind(fields: Mapping[str, Any]) -> Kind:
     version = fields.get("version")
     if version == VERSION_REFUSAL or {"requestHash", "reasons"} <= fields.keys():
         return "refusal"
-    if version == VERSION_JOURNAL or {"entries", "head"} <= fields.keys() or {"seq", "hash", "signatures"} <= fields.keys():
+    if version == VERSION_JOURNAL or any(names <= fields.keys() for names in _JOURNAL_SHAPES):
         return "journal"
     if {"contract", "receipt"} & fields.keys():
         return "bundle"

@@ -88,7 +88,7 @@ def _string(data: bytes) -> bytes:
 def _strings(data: bytes) -> Iterator[bytes]:
     """Split length-prefixed strings."""
     while data:
-        if len(data) < 4:  # noqa: PLR2004  # the length itself
+        if len(data) < 4:  # noqa: PLR2004 - the length itself
             raise SigningKeyError("the ssh-agent's answer is malformed")
         (length,) = struct.unpack(">I", data[:4])
         if length > len(data) - 4:

@@ -117,7 +117,7 @@ class PrivateKey:
             reason = "its passphrase is wrong, or it is damaged" if passphrase else "it is damaged, or no PKCS8 PEM"
             raise SigningKeyError(f"this private key cannot be read: {reason}") from error
         if not isinstance(key, Ed25519PrivateKey):
-            raise SigningKeyError("this private key is not an Ed25519 key", hint="make one with: tipstaff keys new NAME")
+            raise SigningKeyError("this private key is not Ed25519", hint="make one with: tipstaff keys new NAME")
         return cls(key)
 
     def pem(self, passphrase: bytes | None = None) -> bytes:

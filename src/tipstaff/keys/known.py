@@ -5,10 +5,12 @@ Whoever holds a revoked key can date a signature back, so `revokedAt` is the tim
 may be set as early as needed. The file is JSON, strict, written whole; a damaged one is an error, never an empty one.
 """
 
+import fcntl
 import json
 import os
+from collections.abc import Callable
 from pathlib import Path
-from typing import Literal
+from typing import Final, Literal
 
 import msgspec
 
@@ -17,7 +19,7 @@ from tipstaff.keys.ed25519 import PublicKey
 from tipstaff.model.noun import Noun, Timestamp
 
 Role = Literal["org", "plane", "runner", "approver"]
-VERSION = "tipstaff.known-keys.v1"
+VERSION: Final = "tipstaff.known-keys.v1"
 MAX_BYTES = 4 * 1024 * 1024
 
 
@@ -82,7 +84,9 @@ class KnownKeys:
         """Stop trusting a key from `when` on; an earlier revocation stands."""
         if not any(entry.public.key_id == key_id for entry in self.entries):
             raise NotFoundError(f"no known key has the id {key_id}", hint="see: tipstaff keys list")
-        return KnownKeys(tuple(_revoked(entry, when) if entry.public.key_id == key_id else entry for entry in self.entries))
+        return KnownKeys(
+            tuple(_revoked(entry, when) if entry.public.key_id == key_id else entry for entry in self.entries)
+        )
 
 
 def _revoked(entry: KnownKey, when: str) -> KnownKey:
@@ -109,7 +113,7 @@ def write_known_keys(path: Path, known: KnownKeys) -> None:
     document = msgspec.to_builtins(_File(version=VERSION, keys=known.entries))
     temporary = path.with_name(f".{path.name}.{os.getpid()}")
     try:
-        with open(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600), "w") as file:  # noqa: PTH123  # a mode at creation
+        with open(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600), "w") as file:  # noqa: PTH123 - a mode at creation
             json.dump(document, file, indent=1)
             file.flush()
             os.fsync(file.fileno())
@@ -117,3 +121,15 @@ def write_known_keys(path: Path, known: KnownKeys) -> None:
     except OSError as error:
         temporary.unlink(missing_ok=True)
         raise InputError(f"{path} cannot be written: {error.strerror}") from error
+
+
+def update_known_keys(path: Path, change: Callable[[KnownKeys], KnownKeys]) -> None:
+    """Read, change and write the file; two at once wait for each other, so that neither's change is lost."""
+    if not path.parent.is_dir():
+        raise NotFoundError(f"there is no home {path.parent}", hint="tipstaff keys trust makes one")
+    descriptor = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        write_known_keys(path, change(read_known_keys(path)))
+    finally:
+        os.close(descriptor)

@@ -68,10 +68,10 @@ class Manifest(SignedNoun):
     kind: Literal["git", "tree"] = "git"
     bundle_hash: Digest | None = None  # git only: the bundle of the history
     dirty_diff_hash: Digest | None = None
-    untracked_files: list[ManifestFile] = []
+    untracked_files: list[ManifestFile] = msgspec.field(default_factory=list)
     tree_hash: Digest | None = None  # tree only: the list of files, as a blob
-    denied_patterns: list[str] = []
-    denied_paths: list[str] = []
+    denied_patterns: list[str] = msgspec.field(default_factory=list)
+    denied_paths: list[str] = msgspec.field(default_factory=list)
 
 
 class Contract(SignedNoun):
@@ -92,7 +92,7 @@ class Contract(SignedNoun):
     budget: dict[str, Any]
     disclosure: Disclosure
     expires_at: Timestamp
-    approved_by: list[Actor] = []
+    approved_by: list[Actor] = msgspec.field(default_factory=list)
     execution: dict[str, Any] | None = None
     isolation: str | None = None
     minimum_tier: str | None = None

@@ -63,6 +63,7 @@ class Effective(Noun):
     reply: Reply = Reply()
     default_deny: bool = True
     egress: tuple[EgressRule, ...] = ()
+    denied_hosts: tuple[str, ...] = ()  # patterns that win over every way out, also where the default is open
     secrets: tuple[SecretLease, ...] = ()
     inherit: tuple[str, ...] = ()
     workspace: str | None = None

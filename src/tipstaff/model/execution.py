@@ -4,7 +4,7 @@ A request may carry labels (an agent kind, a tool name) beside its execution; `e
 would be started, by the protocol's rules, whatever the labels say.
 """
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 import msgspec
 
@@ -26,7 +26,7 @@ class Environment(Noun):
     """Variables that the request asks for; policy says which names may be inherited."""
 
     inherit: tuple[str, ...] = ()
-    vars: dict[str, str] = {}
+    vars: dict[str, str] = msgspec.field(default_factory=dict)
     secrets: tuple[SecretVariable, ...] = ()
     egress_proxy: bool = True
 
@@ -114,8 +114,3 @@ def argv_hash(command: str, args: tuple[str, ...], cwd: str = ".") -> str:
 def shell_hash(script: str, shell: str = "sh", cwd: str = ".") -> str:
     """Hash a shell script as `command.executed` records it."""
     return digest({"kind": "shell", "shell": shell, "script": script, "cwd": cwd})
-
-
-def parse_execution(value: Any) -> Execution:
-    """Read an execution as the wire has it."""
-    return msgspec.convert(value, Execution)  # type: ignore[arg-type]  # msgspec takes unions, its stub does not

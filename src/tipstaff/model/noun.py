@@ -5,7 +5,7 @@
 nobody re-encodes one that arrived, the JSON itself is hashed.
 """
 
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Any, Final, Literal, dataclass_transform
 
 import msgspec
 
@@ -34,10 +34,13 @@ Count = Annotated[int, msgspec.Meta(ge=0, le=2**53 - 1)]
 Disclosure = Literal["none", "metadata-only", "redacted", "minimal-context", "full"]
 
 
+# msgspec hands frozen and kw_only down to subclasses; type checkers must be told.
+@dataclass_transform(frozen_default=True, kw_only_default=True)
 class Noun(msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True):
     """A value that is made once, never changed, and understood whole."""
 
 
+@dataclass_transform(frozen_default=True, kw_only_default=True)
 class SignedNoun(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """A value whose digest was signed by somebody; fields that we do not know are kept out of the typed view only."""
 

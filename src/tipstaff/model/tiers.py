@@ -52,10 +52,11 @@ def rank(tier: str) -> int | None:
     return RANKS.get(tier)
 
 
-_ALL_ENFORCED = {clause: ("enforced", "") for clause in CLAUSES}
-_SHELL = ("weaker", "a program of that name can be copied or renamed inside the sandbox")
+_ENFORCED: Final[tuple[Strength, str]] = ("enforced", "")
+_ALL_ENFORCED: Final = dict.fromkeys(CLAUSES, _ENFORCED)
+_SHELL: Final[tuple[Strength, str]] = ("weaker", "a program of that name can be copied or renamed inside the sandbox")
 
-BEST: Final[dict[str, dict[str, tuple[str, str]]]] = {
+BEST: Final[dict[str, dict[Clause, tuple[Strength, str]]]] = {
     "process": {
         **_ALL_ENFORCED,
         "network": ("unenforceable", "proxy variables only: a program may ignore them"),
@@ -93,7 +94,6 @@ def at_best(tier: str) -> TierReport:
     return TierReport(
         name=tier,
         verdicts=tuple(
-            Verdict(clause=clause, strength=strength, by=by)  # type: ignore[arg-type]  # the table above is typed as text
-            for clause, (strength, by) in BEST[tier].items()
+            Verdict(clause=clause, strength=strength, by=by) for clause, (strength, by) in BEST[tier].items()
         ),
     )
