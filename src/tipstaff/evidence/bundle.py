@@ -164,6 +164,9 @@ class BundleCheck:
             said = f"says {ending}" if ending else "is no ending"
             self._findings.add(10, f"this does not fit the last event, which {said}", "receipt.status")
 
+        if self.receipt and self.receipt.lost and getattr(self._chain.last, "failure", "") != "runner_lost":
+            self._findings.add(10, "a lost run ends with a run.failed that says runner_lost", "receipt.ending")
+
     def _check_workspace(self) -> None:
         if self.contract is None or self.receipt is None:
             return

@@ -26,6 +26,21 @@ from cryptography.hazmat.primitives.serialization import (
 from tipstaff.errors import SigningKeyError
 
 SIGNATURE_BYTES = 64
+SIGN_BIT = 0x80
+# The points whose order divides 8, without their sign bit: with such a "key" one signature fits many messages, so that
+# its owner could deny what was signed. A test computes them.
+SMALL_ORDER = frozenset(
+    bytes.fromhex(point)
+    for point in (
+        "00" * 32,
+        "01" + "00" * 31,
+        "26e8958fc2b227b045c3f489f2ef98f0d5dfac05d3c63339b13802886d53fc05",
+        "c7176a703d4dd84fba3c0b760d10670f2a2053fa2c39ccc64ec7fd7792ac037a",
+        "ec" + "ff" * 30 + "7f",
+        "ed" + "ff" * 30 + "7f",
+        "ee" + "ff" * 30 + "7f",
+    )
+)
 MAX_PEM_CHARACTERS = 16_384  # no Ed25519 key in any form is near this long
 
 
@@ -46,6 +61,8 @@ class PublicKey:
     __slots__ = ("_key", "key_id", "pem", "raw")
 
     def __init__(self, raw: bytes) -> None:
+        if raw[:-1] + bytes([raw[-1] & ~SIGN_BIT]) in SMALL_ORDER:
+            raise SigningKeyError("this public key is a point of small order: its signatures would prove nothing")
         self._key = Ed25519PublicKey.from_public_bytes(raw)
         self.raw = raw
         self.pem = self._key.public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo).decode("ascii")

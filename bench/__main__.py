@@ -1,0 +1,29 @@
+"""Runs every measurement, tells each as it comes, and prints all as one JSON object on the last line.
+
+Exits 1 when a promised bound was missed. The machine should be otherwise idle.
+"""
+
+import json
+import os
+import platform
+import sys
+
+from bench import evidence, policy, start
+
+
+def main() -> int:
+    """Measure everything."""
+    found = {}
+    kept = True
+    for part in (start, policy, evidence):
+        for figure in part.figures():
+            found[figure.name] = figure.as_json()
+            kept = kept and figure.kept
+            mark = "" if figure.kept else "   MISSED"
+            sys.stderr.write(f"{figure.name:<28} {figure.value:>12.2f} {figure.unit}{mark}\n")
+    host = {"python": platform.python_version(), "cores": os.cpu_count(), "machine": platform.machine()}
+    sys.stdout.write(json.dumps({"figures": found, "host": host}) + "\n")
+    return 0 if kept else 1
+
+
+sys.exit(main())
