@@ -8,7 +8,7 @@ TYPE_CHECKING = False  # type checkers take it as true; importing `typing` for i
 if TYPE_CHECKING:
     from tipstaff.errors import TipstaffError
     from tipstaff.evidence import Problem, Report, verify
-    from tipstaff.model import Decision, Request
+    from tipstaff.model import Decision, Request, parse_request
     from tipstaff.policy import Policy, decide, load_policy
 
 __version__ = "0.1.0"
@@ -23,6 +23,7 @@ __all__ = [
     "__version__",
     "decide",
     "load_policy",
+    "parse_request",
     "verify",
 ]
 
@@ -35,6 +36,7 @@ _HOMES = {
     "TipstaffError": "tipstaff.errors",
     "decide": "tipstaff.policy",
     "load_policy": "tipstaff.policy",
+    "parse_request": "tipstaff.model",
     "verify": "tipstaff.evidence",
 }
 

@@ -6,7 +6,8 @@ In the documents below, a fenced block is
   in the next, behind `> `), and the lines below it must be what it prints. A line `…` stands for any lines, `…` inside
   a line for any text, and a last line `[exit N]` for the exit code, which otherwise must be 0;
 - a program, when its language is `python` and `<!-- run -->` stands before it: it must end well.
-Anything else (such as `sh`) is for reading. A document's blocks share one folder, in which `tests` is the project's.
+Anything else (such as `sh`) is for reading. A document's blocks share one folder, in which `tests` and `examples`
+are the project's.
 """
 
 import os
@@ -20,6 +21,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 DOCUMENTS = ("README.md", "docs/quickstart.md", "docs/policy.md", "docs/evidence-format.md")
+PROJECT = ("tests", "examples")
 ANY = "…"
 
 
@@ -84,7 +86,8 @@ class Reader:
         home = folder / "home"
         self.folder.mkdir()
         home.mkdir()
-        (self.folder / "tests").symlink_to(ROOT / "tests")
+        for name in PROJECT:
+            (self.folder / name).symlink_to(ROOT / name)
         path = f"{Path(sys.executable).parent}:/usr/bin:/bin"
         places = {"PATH": path, "HOME": str(home), "TIPSTAFF_HOME": str(home / "tipstaff")}
         self.environ = {**places, "LC_ALL": "C.UTF-8", "TZ": "UTC", "COLUMNS": "80", "NO_COLOR": "1"}
@@ -108,7 +111,7 @@ class Reader:
     def write(self, name: str, text: str) -> None:
         """Write a file that the document shows; it cannot lie outside the folder."""
         path = self.folder / name
-        assert (self.folder / "tests") not in path.parents, f"{name} would change the project's tests"
+        assert not any(self.folder / own in path.parents for own in PROJECT), f"{name} would change the project"
         assert self.folder in Path(os.path.normpath(path)).parents, f"{name} is outside the document's folder"
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text, encoding="utf-8")

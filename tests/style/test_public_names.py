@@ -15,6 +15,7 @@ PUBLIC = {
     "TipstaffError": "tipstaff.errors",
     "decide": "tipstaff.policy",
     "load_policy": "tipstaff.policy",
+    "parse_request": "tipstaff.model",
     "verify": "tipstaff.evidence",
 }
 

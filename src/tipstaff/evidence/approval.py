@@ -7,10 +7,9 @@ proof against the plane as well, where the approver's key is known.
 
 from typing import Any
 
-import msgspec
-
 from tipstaff.canonical import digest
-from tipstaff.errors import CanonicalError, SigningKeyError
+from tipstaff.errors import InputError, SigningKeyError
+from tipstaff.evidence.reading import typed
 from tipstaff.evidence.report import Findings
 from tipstaff.evidence.trust import Trust
 from tipstaff.keys import PublicKey, Signer
@@ -46,11 +45,11 @@ class ApprovalCheck:
         """Check one approval; gives what a reader should know besides."""
         raw = consent.approval or {}
         try:
-            approval = msgspec.convert(raw, Approval)
+            approval = typed(raw, Approval)
             signed_digest = digest({key: value for key, value in raw.items() if key != "sig"})
             key = PublicKey.parse(approval.public_key_pem) if approval.public_key_pem is not None else None
-        except (msgspec.ValidationError, CanonicalError, SigningKeyError) as error:
-            self._findings.add(24, f"the approval is malformed: {error}", place)
+        except (InputError, SigningKeyError) as error:  # CanonicalError is an InputError
+            self._findings.add(24, f"the approval is malformed: {error.message}", place)
             return []
         for fault in _faults(approval, consent, granted_at, self._contract_hash):
             self._findings.add(24, fault, place)

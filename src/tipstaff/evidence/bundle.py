@@ -7,15 +7,14 @@ be made (check 0) the checks that need it are passed over, because the document 
 from collections import Counter
 from collections.abc import Mapping
 from hashlib import sha256
-from typing import Any, TypeVar
-
-import msgspec
+from typing import Any
 
 from tipstaff.canonical import digest
-from tipstaff.errors import CanonicalError, SigningKeyError
+from tipstaff.errors import CanonicalError, InputError, SigningKeyError
 from tipstaff.evidence.approval import ApprovalCheck
 from tipstaff.evidence.chain import Chain
-from tipstaff.evidence.report import Findings
+from tipstaff.evidence.reading import View, typed
+from tipstaff.evidence.report import MOST_PER_CHECK, Findings
 from tipstaff.evidence.seal import Seal
 from tipstaff.evidence.trust import Trust
 from tipstaff.keys import PublicKey
@@ -25,7 +24,6 @@ from tipstaff.model.noun import VERSION_BUNDLE, VERSION_CONTRACT, VERSION_MANIFE
 from tipstaff.model.receipt import BundleKeys, Receipt
 from tipstaff.model.tiers import rank
 
-View = TypeVar("View", bound=msgspec.Struct)
 FIELDS = frozenset({"version", "contract", "receipt", "events", "keys"})
 
 
@@ -43,7 +41,8 @@ class BundleCheck:
         self.receipt = self._view(self._raw_receipt, Receipt, "receipt")
         self._contract_seal = Seal(self._raw_contract, "contract", ("plane", "org"), findings)
         self._receipt_seal = Seal(self._raw_receipt, "receipt", ("runner", "plane", "org"), findings)
-        self._keys = self._view(self._object("keys"), BundleKeys, "keys", unknown=15)
+        self._raw_keys = self._object("keys")
+        self._keys = self._view(self._raw_keys, BundleKeys, "keys", unknown=15)
         self.plane = self._key("planePublicKeyPem", self._keys.plane_public_key_pem if self._keys else None)
         self.runner = self._key("runnerPublicKeyPem", self._keys.runner_public_key_pem if self._keys else None)
         self.notes: list[str] = []
@@ -80,10 +79,10 @@ class BundleCheck:
         if not value:
             return None
         try:
-            return msgspec.convert(value, kind)
-        except msgspec.ValidationError as error:
-            number = unknown if "unknown field" in str(error) else 0
-            self._findings.add(number, f"{error}", place)
+            return typed(value, kind)
+        except InputError as error:
+            number = unknown if "unknown field" in error.message else 0
+            self._findings.add(number, error.message, place)
             return None
 
     def _key(self, name: str, pem: str | None) -> PublicKey | None:
@@ -119,7 +118,8 @@ class BundleCheck:
             self._findings.add(2, "the contract names another key as its issuer's", "contract.issuer.keyId")
 
     def _check_same_run(self) -> None:
-        if self._raw_receipt.get("runId") != self._raw_contract.get("runId"):
+        run_id = self._raw_receipt.get("runId")
+        if type(run_id) is not str or run_id != self._raw_contract.get("runId"):
             self._findings.add(3, "the receipt is for another run than the contract", "receipt.runId")
         if self._raw_receipt.get("contractHash") != self._contract_seal.digest:
             self._findings.add(4, "the receipt names another contract", "receipt.contractHash")
@@ -199,8 +199,10 @@ class BundleCheck:
             self._findings.add(13, "no event created this diff", "receipt.workspaceOut.diffHash")
 
     def _check_unhashed(self) -> None:
-        for name in self._fields.keys() - FIELDS:
+        for name in sorted(self._fields.keys() - FIELDS):
             self._findings.add(15, "this field is covered by no hash", name[:64])
+        for name in sorted(name for name, pem in self._raw_keys.items() if pem is None):
+            self._findings.add(15, "a key that is not there is left out, not null", f"keys.{name[:64]}")
         self._check_org()
 
     def _check_org(self) -> None:
@@ -245,7 +247,8 @@ class BundleCheck:
             self._findings.add(22, "this is not the time of the first event", "receipt.startedAt")
         if chain.first_time and chain.first_time < self.contract.issued_at:
             self._findings.add(22, "the first event is dated before the contract", "events[0].ts")
-        if self.receipt.ended_at < chain.last_runner_time:
+        # A lost run was ended by the plane, whose clock is not the runner's.
+        if not self.receipt.lost and self.receipt.ended_at < chain.last_runner_time:
             self._findings.add(22, "the runner's last event is dated after this", "receipt.endedAt")
         if chain.claimed_at and chain.claimed_at > self.contract.expires_at:
             self._findings.add(22, "the run was claimed after its contract had expired", "contract.expiresAt")
@@ -255,6 +258,8 @@ class BundleCheck:
         for seq, ts, consent in self._chain.consents:
             if consent.approval is not None:
                 self.notes.extend(approvals.check(consent, ts, f"events[{seq}]"))
+        if (more := len(self.notes) - MOST_PER_CHECK) > 0:
+            self.notes[MOST_PER_CHECK:] = [f"{more} more notes on approvals"]
 
     def _check_artifacts(self, artifacts: Mapping[str, bytes] | None) -> None:
         if artifacts is None or self.receipt is None:
@@ -270,7 +275,9 @@ class BundleCheck:
         if self.plane is not None:
             self._trust.check(self.plane, "plane", self._times(), self._findings)
         if self.runner is not None and self.receipt is not None:
-            self._trust.check_vouched(self.runner, "runner", (self.receipt.ended_at,), self._findings)
+            # A stolen key can set its own clock back, but not the plane's, which dated the claim.
+            times = tuple(when for when in (self._chain.claimed_at, self.receipt.ended_at) if when)
+            self._trust.check_vouched(self.runner, "runner", times, self._findings)
 
     def _times(self) -> tuple[str, ...]:
         """When the plane signed: the contract at its issue, the receipt at its end."""

@@ -8,10 +8,9 @@ Breaks in the chain are check 8, foreign fields in a wrapper 15, odd times 22, w
 import re
 from typing import Any, Final
 
-import msgspec
-
 from tipstaff.canonical import digest
-from tipstaff.errors import CanonicalError
+from tipstaff.errors import CanonicalError, InputError
+from tipstaff.evidence.reading import typed
 from tipstaff.evidence.report import Findings
 from tipstaff.model import events as e
 from tipstaff.model.noun import VERSION_EVENT
@@ -85,7 +84,7 @@ class Chain:
             expected = ""
         if link["hash"] != expected:
             self._problem(8, seq, "its hash does not fit its content")
-        self.head = link["hash"]
+        self.head = link["hash"] if type(link["hash"]) is str else ""
 
     def _understand(self, seq: int, ts: Any, payload: Any) -> None:
         event = self.last = self._parse(seq, payload)
@@ -112,9 +111,9 @@ class Chain:
             self._problem(23, seq, f"the event type {_short(name)} is not known to this version", certain=False)
             return None
         try:
-            return msgspec.convert(payload, kind)
-        except msgspec.ValidationError as error:
-            self._problem(0, seq, f"the event {name} is malformed: {error}")
+            return typed(payload, kind)
+        except InputError as error:
+            self._problem(0, seq, f"the event {name} is malformed: {error.message}")
             return None
 
     def _place(self, seq: int, ts: str, event: e.Event) -> None:
@@ -141,6 +140,8 @@ class Chain:
             late = kind in _BEFORE_CLAIM or (kind is e.SecretReleased and self._runner_began)
             if late and self.claimed is not None:
                 self._problem(23, seq, "the plane does not write this once a runner is at work")
+        elif ts < min(self.last_runner_time, self._last_plane_time):
+            self._problem(22, seq, "it is dated before the last event of the runner, and of the plane")
 
     def claim(self, seq: int, ts: str, event: e.RunClaimed) -> None:
         """A runner begins, with a clock of its own; what policy asked for must have been granted before."""

@@ -1,22 +1,26 @@
-"""Hostile bytes → JSON values, or one clear `InputError`.
+"""Hostile bytes → JSON values → typed views, or one clear `InputError`.
 
 Strict where JSON parsers differ: UTF-8 only, no duplicate keys, no NaN, nothing after the document. The top level is
 read key by key, and the elements of a long array (the events, the journal's entries) are handed over one at a time,
-so that memory does not grow with a chain of a million events. Knows no schema.
+so that memory does not grow with a chain of a million events. What the caller parsed must be JSON too. Knows no schema.
 """
 
 import json
 import re
 from collections import Counter
 from collections.abc import Callable, Mapping
-from typing import Any, Final
+from typing import Any, Final, TypeVar
+
+import msgspec
 
 from tipstaff.errors import InputError
 
 MAX_BYTES: Final = 2 * 1024**3
+MAX_DEPTH: Final = 100  # above what can be hashed, far below Python's recursion limit
 Sink = Callable[[Any], None]
+View = TypeVar("View", bound=msgspec.Struct)
 
-_next_mark = re.compile(r"[ \t\n\r]*([\[\]{}:,])[ \t\n\r]*").match
+_next_mark = re.compile(r"[ \t\n\r]*+([\[\]{}:,])[ \t\n\r]*").match
 
 
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -48,6 +52,37 @@ def read_object(data: bytes, sinks: Mapping[str, Sink]) -> dict[str, Any]:
         raise InputError(f"the document is not JSON: {error.msg} (character {error.pos})") from error
     except ValueError as error:  # Python's own bound on the digits of an integer
         raise InputError("the document holds a number that is too long") from error
+
+
+def typed(value: Any, kind: type[View]) -> View:
+    """Look at a JSON value through a noun."""
+    try:
+        return msgspec.convert(value, kind)
+    except msgspec.ValidationError as error:
+        raise InputError(f"{error}") from error
+    except UnicodeEncodeError as error:  # msgspec asks a string for its UTF-8 form where it expects none
+        raise InputError("a string holds a lone surrogate, which has no UTF-8 form") from error
+
+
+def json_object(document: Mapping[Any, Any]) -> dict[str, Any]:
+    """Take a document that the caller parsed, if a JSON text could have given it: no tuples, bytes or cycles."""
+    fields = dict(document)
+    waiting: list[tuple[Any, int]] = [(fields, MAX_DEPTH)]
+    while waiting:
+        value, depth = waiting.pop()
+        kind = type(value)
+        if kind is dict or kind is list:
+            if depth == 0:
+                raise InputError("the document is nested too deeply")
+            if kind is dict and not all(type(key) is str for key in value):
+                raise InputError("a key must be a string")
+            waiting.extend((item, depth - 1) for item in (value.values() if kind is dict else value))
+        elif value is not None and kind not in _SCALARS:
+            raise InputError(f"a value of type {kind.__name__} is not JSON")
+    return fields
+
+
+_SCALARS = frozenset({str, int, float, bool})
 
 
 class _Reader:

@@ -6,12 +6,11 @@ shows. Neither carries a key: without a pinned or known one they are unproven.
 """
 
 from collections.abc import Mapping
-from typing import Any, Final, Literal, TypeVar
-
-import msgspec
+from typing import Any, Final, Literal
 
 from tipstaff.canonical import digest
-from tipstaff.errors import CanonicalError
+from tipstaff.errors import InputError
+from tipstaff.evidence.reading import View, typed
 from tipstaff.evidence.report import Findings
 from tipstaff.evidence.seal import Seal, signed
 from tipstaff.evidence.trust import Trust
@@ -19,7 +18,6 @@ from tipstaff.keys import Signer
 from tipstaff.model.noun import NO_CONTENT, VERSION_JOURNAL, VERSION_REFUSAL, to_wire
 from tipstaff.model.records import JournalEntry, JournalHead, Refusal
 
-View = TypeVar("View", bound=msgspec.Struct)
 JOURNAL_FIELDS: Final = frozenset({"version", "entries", "head"})
 
 
@@ -71,10 +69,10 @@ class Journal:
         seq, self.count = self.count, self.count + 1
         place = f"entries[{seq}]"
         try:
-            entry = msgspec.convert(value, JournalEntry)
+            entry = typed(value, JournalEntry)
             expected = digest({key: item for key, item in value.items() if key != "hash"})
-        except (msgspec.ValidationError, CanonicalError) as error:
-            self._findings.add(29, f"this is not an entry: {error}", place)
+        except InputError as error:  # CanonicalError is one
+            self._findings.add(29, f"this is not an entry: {error.message}", place)
             self._prev = ""
             return
         if entry.seq != seq:
@@ -89,7 +87,7 @@ class Journal:
         """Check the whole: the fields, the signed head, and that it is the last entry's."""
         if document.get("version") != VERSION_JOURNAL:
             self._findings.add(1, f"the version is not {VERSION_JOURNAL}", "version")
-        for name in document.keys() - JOURNAL_FIELDS:
+        for name in sorted(document.keys() - JOURNAL_FIELDS):
             self._findings.add(15, "this field is covered by no hash", name[:64])
         raw = document.get("head")
         if type(raw) is not dict or type(document.get("entries")) is not list:
@@ -102,9 +100,9 @@ class Journal:
 
 def _view(document: Mapping[str, Any], kind: type[View], place: str, findings: Findings) -> View | None:
     try:
-        return msgspec.convert(document, kind)
-    except msgspec.ValidationError as error:
-        findings.add(0, f"{error}", place)
+        return typed(document, kind)
+    except InputError as error:
+        findings.add(0, error.message, place)
         return None
 
 

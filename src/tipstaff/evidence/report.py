@@ -46,6 +46,15 @@ CHECKS: Final = {
     30: "the journal's head is signed by the plane, and fits the entries",
 }
 MOST_PER_CHECK: Final = 20  # a broken chain of a million events must not make a million sentences
+MOST_CHARACTERS: Final = 300  # nor may one sentence quote a name of a million characters
+
+
+def printable(text: str) -> str:
+    """Shorten hostile text, and escape what a terminal would obey or could not encode."""
+    shown = text if len(text) <= MOST_CHARACTERS else f"{text[:MOST_CHARACTERS]}…"
+    if shown.isprintable():
+        return shown
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in shown)
 
 
 class Problem(msgspec.Struct, frozen=True, kw_only=True):
@@ -92,17 +101,25 @@ class Findings:
     def __init__(self) -> None:
         self._problems: list[Problem] = []
         self._counts: Counter[int] = Counter()
+        self._certain: set[int] = set()
 
     def add(self, number: int, message: str, place: str = "", *, certain: bool = True) -> None:
         """Note one problem."""
         self._counts[number] += 1
         if self._counts[number] <= MOST_PER_CHECK:
-            self._problems.append(Problem(number=number, message=message, place=place, certain=certain))
+            problem = Problem(number=number, message=printable(message), place=printable(place), certain=certain)
+            self._problems.append(problem)
+        elif certain:
+            self._certain.add(number)
 
     def sorted(self) -> tuple[Problem, ...]:
         """All problems by number, with a line for those that were left out."""
         more = [
-            Problem(number=number, message=f"{count - MOST_PER_CHECK} more problems of this kind")
+            Problem(
+                number=number,
+                message=f"{count - MOST_PER_CHECK} more problems of this kind",
+                certain=number in self._certain,
+            )
             for number, count in self._counts.items()
             if count > MOST_PER_CHECK
         ]

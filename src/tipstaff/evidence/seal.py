@@ -7,10 +7,9 @@ base64 that re-encodes to itself. Does not say whether a key is trusted.
 from collections.abc import Mapping
 from typing import Any
 
-import msgspec
-
 from tipstaff.canonical import digest
-from tipstaff.errors import CanonicalError
+from tipstaff.errors import CanonicalError, InputError
+from tipstaff.evidence.reading import typed
 from tipstaff.evidence.report import Findings
 from tipstaff.keys import PublicKey, Signer
 from tipstaff.keys.ed25519 import decode_signature
@@ -57,9 +56,9 @@ class Seal:
 
     def _take(self, item: Any, place: str, roles: tuple[Role, ...]) -> None:
         try:
-            signature = msgspec.convert(item, Signature)
-        except msgspec.ValidationError as error:
-            self._findings.add(15, f"this is not a signature: {error}", place)
+            signature = typed(item, Signature)
+        except InputError as error:
+            self._findings.add(15, f"this is not a signature: {error.message}", place)
             return
         if signature.alg != "ed25519":
             self._findings.add(15, f"the algorithm {signature.alg[:32]!r} is not ed25519", place)

@@ -32,7 +32,7 @@ class Trust:
         if entry is None:
             findings.add(27, f"the {role}'s key {key.key_id} is neither pinned nor known", certain=False)
             return
-        for fault in {entry.fault_at(when) for when in times} - {""}:
+        for fault in sorted({entry.fault_at(when) for when in times} - {""}):
             findings.add(27, f"the {role}'s key {key.key_id} {fault}")
 
     def check_vouched(self, key: PublicKey, role: Role, times: Iterable[str], findings: Findings) -> None:

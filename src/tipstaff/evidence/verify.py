@@ -11,9 +11,9 @@ from typing import Any
 from tipstaff.errors import InputError, NotFoundError
 from tipstaff.evidence.bundle import BundleCheck
 from tipstaff.evidence.chain import Chain
-from tipstaff.evidence.reading import MAX_BYTES, Sink, read_object
+from tipstaff.evidence.reading import MAX_BYTES, Sink, json_object, read_object
 from tipstaff.evidence.records import Journal, check_head, check_refusal
-from tipstaff.evidence.report import Findings, Kind, Report
+from tipstaff.evidence.report import Findings, Kind, Report, printable
 from tipstaff.evidence.trust import Trust
 from tipstaff.keys import KnownKeys, PublicKey
 from tipstaff.keys.files import load_public
@@ -63,12 +63,12 @@ def _verify_bundle(
     return Report(
         kind="bundle",
         problems=findings.sorted(),
-        run_id=check.receipt.run_id if check.receipt else "",
+        run_id=printable(check.receipt.run_id) if check.receipt else "",
         status=check.receipt.status if check.receipt else "",
         events=chain.count,
         plane_key=check.plane.key_id if check.plane else "",
         runner_key=check.runner.key_id if check.runner else "",
-        notes=tuple(check.notes),
+        notes=tuple(printable(note) for note in check.notes),
     )
 
 
@@ -86,11 +86,12 @@ def _kind(fields: Mapping[str, Any]) -> Kind:
 
 def _read(document: Document, sinks: Mapping[str, Sink]) -> Mapping[str, Any]:
     if isinstance(document, Mapping):
+        fields = json_object(document)
         for name, sink in sinks.items():
-            items = document.get(name)
+            items = fields.get(name)
             for item in items if type(items) is list else ():
                 sink(item)
-        return {str(name): value for name, value in document.items()}
+        return fields
     return read_object(document if isinstance(document, bytes) else _read_file(Path(document)), sinks)
 
 

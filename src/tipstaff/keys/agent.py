@@ -8,6 +8,7 @@ import base64
 import socket
 import struct
 from collections.abc import Iterator
+from itertools import islice
 
 from tipstaff.errors import SigningKeyError
 from tipstaff.keys.ed25519 import SIGNATURE_BYTES, PublicKey
@@ -22,15 +23,17 @@ RAW_KEY_BYTES = 32
 class AgentKey:
     """One key of an agent; a `Signer`."""
 
-    def __init__(self, socket_path: str, public: PublicKey, comment: str) -> None:
+    def __init__(self, socket_path: str, public: PublicKey, comment: str, timeout_seconds: float) -> None:
         self._socket_path = socket_path
+        self._timeout_seconds = timeout_seconds
         self.public = public
         self.comment = comment
 
     def sign(self, message: bytes) -> str:
         """Have the agent sign `message`; what comes back is checked before it is used."""
         blob = _string(ALGORITHM) + _string(self.public.raw)
-        reply = _ask(self._socket_path, bytes([SIGN]) + _string(blob) + _string(message) + bytes(4), SIGNED)
+        request = bytes([SIGN]) + _string(blob) + _string(message) + bytes(4)
+        reply = _ask(self._socket_path, request, SIGNED, self._timeout_seconds)
         algorithm, signature, *_ = [*_strings(next(_strings(reply), b"")), b"", b""]
         if algorithm != ALGORITHM or len(signature) != SIGNATURE_BYTES:
             raise SigningKeyError("the ssh-agent answered with a signature of another kind")
@@ -40,22 +43,23 @@ class AgentKey:
         return text
 
 
-def agent_keys(socket_path: str) -> list[AgentKey]:
-    """List the agent's Ed25519 keys; others are passed over."""
-    reply = _ask(socket_path, bytes([LIST_IDENTITIES]), IDENTITIES)
+def agent_keys(socket_path: str, timeout_seconds: float = TIMEOUT_SECONDS) -> list[AgentKey]:
+    """List the agent's Ed25519 keys; others, and certificates, are passed over."""
+    reply = _ask(socket_path, bytes([LIST_IDENTITIES]), IDENTITIES, timeout_seconds)
     fields = list(_strings(reply[4:]))
     found = []
     for blob, comment in zip(fields[::2], fields[1::2], strict=False):
-        parts = [*_strings(blob), b""][:2]
-        if parts[0] == ALGORITHM and len(parts[-1]) == RAW_KEY_BYTES:
-            found.append(AgentKey(socket_path, PublicKey(parts[-1]), comment.decode("utf-8", "replace")))
+        parts = list(islice(_strings(blob), 2))  # no more: a certificate goes on with other things than strings
+        if parts[:1] == [ALGORITHM] and len(parts[-1]) == RAW_KEY_BYTES:
+            public = PublicKey(parts[-1])
+            found.append(AgentKey(socket_path, public, comment.decode("utf-8", "replace"), timeout_seconds))
     return found
 
 
-def _ask(socket_path: str, request: bytes, expected: int) -> bytes:
+def _ask(socket_path: str, request: bytes, expected: int, timeout_seconds: float) -> bytes:
     try:
         with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:
-            connection.settimeout(TIMEOUT_SECONDS)
+            connection.settimeout(timeout_seconds)
             connection.connect(socket_path)
             connection.sendall(_string(request))
             (length,) = struct.unpack(">I", _receive(connection, 4))

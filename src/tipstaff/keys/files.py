@@ -7,6 +7,7 @@ readable by others, owned by somebody else, or not a plain file is refused with 
 import os
 import stat
 from pathlib import Path
+from tempfile import mkstemp
 
 from tipstaff.errors import NotFoundError, SigningKeyError
 from tipstaff.keys.ed25519 import PrivateKey, PublicKey
@@ -19,7 +20,10 @@ MAX_BYTES = 16_384
 
 def save(key: PrivateKey, folder: Path, name: str, passphrase: bytes | None = None) -> Path:
     """Write the key pair as NAME.key.pem and NAME.pub.pem; refuses to overwrite."""
-    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    try:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    except OSError as error:
+        raise SigningKeyError(f"the folder {folder} cannot be made: {error.strerror}") from error
     path = folder / (name + SUFFIX)
     _write_new(path, key.pem(passphrase), 0o600)
     try:
@@ -66,9 +70,11 @@ def _read_private(path: Path) -> bytes:
         raise NotFoundError(f"there is no key file {path}", hint="make one with: tipstaff keys new NAME") from error
     except OSError as error:
         raise SigningKeyError(f"{path} cannot be read as a key file: {error.strerror}") from error
-    with os.fdopen(descriptor, "rb") as file:
+    try:
         _refuse_unless_private(os.fstat(descriptor), path)
-        return file.read(MAX_BYTES)
+        return os.read(descriptor, MAX_BYTES)
+    finally:
+        os.close(descriptor)
 
 
 def _refuse_unless_private(status: os.stat_result, path: Path) -> None:
@@ -83,9 +89,11 @@ def _refuse_unless_private(status: os.stat_result, path: Path) -> None:
 
 def _write_new(path: Path, data: bytes, mode: int) -> None:
     """Write a new file whole: another name first, then a link, which never replaces anything."""
-    temporary = path.with_name(f".{path.name}.{os.getpid()}")
     try:
-        descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, mode)
+        descriptor, temporary = mkstemp(prefix=f".{path.name}.", dir=path.parent)  # 0600, and nobody else's
+    except OSError as error:
+        raise SigningKeyError(f"{path} cannot be written: {error.strerror}") from error
+    try:
         with os.fdopen(descriptor, "wb") as file:
             os.fchmod(descriptor, mode)
             file.write(data)
@@ -97,4 +105,4 @@ def _write_new(path: Path, data: bytes, mode: int) -> None:
     except OSError as error:
         raise SigningKeyError(f"{path} cannot be written: {error.strerror}") from error
     finally:
-        temporary.unlink(missing_ok=True)
+        Path(temporary).unlink(missing_ok=True)

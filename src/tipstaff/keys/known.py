@@ -14,7 +14,7 @@ from typing import Final, Literal
 
 import msgspec
 
-from tipstaff.errors import InputError, NotFoundError
+from tipstaff.errors import InputError, NotFoundError, SigningKeyError
 from tipstaff.keys.ed25519 import PublicKey
 from tipstaff.model.noun import Noun, Timestamp
 
@@ -102,10 +102,16 @@ def read_known_keys(path: Path) -> KnownKeys:
         return KnownKeys()
     except OSError as error:
         raise InputError(f"{path} cannot be read: {error.strerror}") from error
+    if len(data) > MAX_BYTES:
+        raise InputError(f"{path} is larger than {MAX_BYTES} bytes", hint="restore it, or move it away to start anew")
     try:
-        return KnownKeys(msgspec.json.decode(data, type=_File).keys)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        entries = msgspec.json.decode(data, type=_File).keys
+        known = KnownKeys(entries)
+    except (msgspec.DecodeError, UnicodeDecodeError, SigningKeyError) as error:
         raise InputError(f"{path} is damaged: {error}", hint="restore it, or move it away to start anew") from error
+    if len({(entry.public.raw, entry.role) for entry in entries}) != len(entries):
+        raise InputError(f"{path} names a key twice in one role", hint="keep one: the revoked one, if one is revoked")
+    return known
 
 
 def write_known_keys(path: Path, known: KnownKeys) -> None:

@@ -54,12 +54,16 @@ class Actor(SignedNoun):
 
 def to_wire(noun: msgspec.Struct) -> Any:
     """Spell `noun` as the JSON value that travels and is hashed: equal nouns give equal values, None is left out."""
-    return _without_none(msgspec.json.decode(msgspec.json.encode(noun)))
-
-
-def _without_none(value: Any) -> Any:
-    if type(value) is dict:
-        return {key: _without_none(item) for key, item in value.items() if item is not None}
-    if type(value) is list:
-        return [_without_none(item) for item in value]
+    value = msgspec.json.decode(msgspec.json.encode(noun))
+    _drop_none(value)
     return value
+
+
+def _drop_none(value: Any) -> None:
+    """Take the members that are None out of a value that nobody else holds yet."""
+    if type(value) is dict:
+        for key in [key for key, item in value.items() if item is None]:
+            del value[key]
+    for item in value.values() if type(value) is dict else value:
+        if type(item) is dict or type(item) is list:
+            _drop_none(item)

@@ -24,7 +24,7 @@ Ending = Literal[
 class Signature(Noun):
     """One role's word on a digest. No hash covers it, so nothing may be added to it."""
 
-    key_id: str
+    key_id: KeyId
     alg: str
     signer: Role
     sig: str

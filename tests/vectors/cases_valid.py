@@ -1,0 +1,203 @@
+"""Vectors without a problem, and those where something could not be checked."""
+
+from tests.vectors.changes import (
+    ANOTHER,
+    ARTIFACTS,
+    CONSENTED,
+    RAN,
+    SECRETS,
+    STANDS,
+    TRUE_IDENTITY,
+    change,
+)
+from tests.vectors.story import (
+    ALLOWED,
+    ASKED,
+    BEFORE,
+    BLOCKED,
+    BORIS,
+    CANCELLED,
+    CLAIMED,
+    CLAIMED_2,
+    COMPLETED,
+    CREATED,
+    EXECUTED,
+    FAILED,
+    LOST,
+    MODEL,
+    ONLINE,
+    ORG,
+    REQUESTED,
+    REQUEUED,
+    RESULTS,
+    RUNNER,
+    RUNNER_2,
+    RUNNER_2_ID,
+    SECRET,
+    TREE,
+    Run,
+    Vector,
+    altered,
+    at,
+    granted,
+    journal,
+    known,
+    materialized,
+    refusal,
+)
+from tipstaff.model.execution import shell_hash
+
+VALID = [
+    Vector("argv", "A command with its arguments, completed, with a diff and a log.", Run()),
+    Vector(
+        "shell",
+        "A shell script.",
+        Run(
+            {"task": {"prompt": "echo hi"}, "execution": {"kind": "shell", "script": "echo hi"}},
+            (*BEFORE, STANDS, {**EXECUTED, "argvHash": shell_hash("echo hi")}, COMPLETED),
+        ),
+    ),
+    Vector(
+        "agent",
+        "An agent run that called a model, twice.",
+        Run(
+            {"agent": {"kind": "codex"}, "execution": {"kind": "agent", "agent": {"kind": "codex"}, "prompt": "fix"}},
+            (*BEFORE, STANDS, MODEL, MODEL, EXECUTED, COMPLETED),
+        ),
+    ),
+    Vector(
+        "failed", "The command failed.", Run(events=(*BEFORE, STANDS, {**EXECUTED, "exitCode": 1}, *RESULTS, FAILED))
+    ),
+    Vector("cancelled", "Somebody stopped the run.", Run(events=(*BEFORE, STANDS, CANCELLED))),
+    Vector("lost", "The runner was lost: the plane alone signs.", Run(events=(*BEFORE, STANDS, LOST), lost=True)),
+    Vector(
+        "lost-with-runner-key",
+        "The runner was lost, and the bundle carries its key all the same.",
+        Run(
+            events=(*BEFORE, STANDS, EXECUTED, LOST),
+            lost=True,
+            after=change("keys", "runnerPublicKeyPem", to=RUNNER.public.pem),
+        ),
+    ),
+    Vector("approved-with-key", "Approved with a signature whose key travels along.", Run(events=CONSENTED)),
+    Vector(
+        "approved-by-known-key",
+        "Approved with a key that is known, as is the plane's.",
+        Run(events=CONSENTED),
+        pin=(),
+        known=(known("plane", "plane"), known("approver", "approver")),
+    ),
+    Vector(
+        "approved-without-key",
+        "Approved with a signature whose key does not travel along: the plane alone vouches.",
+        Run(events=(CREATED, ASKED, REQUESTED, altered(granted(), publicKeyPem=None), CLAIMED, *RAN)),
+    ),
+    Vector(
+        "approved-unsigned",
+        "Approved without any signature, as in the older form of the protocol.",
+        Run(
+            {"approvedBy": [BORIS]},
+            (CREATED, ASKED, REQUESTED, {"type": "consent.granted", "actor": BORIS}, CLAIMED, *RAN),
+        ),
+    ),
+    Vector(
+        "requeued",
+        "A first runner lost its lease before the command ran, a second one took over; its clock is behind.",
+        Run(
+            events=(CREATED, ALLOWED, CLAIMED, STANDS, REQUEUED, CLAIMED_2, *RAN),
+            times={6: 20, 7: 30, 8: 40},
+            runner=RUNNER_2,
+            runner_id=RUNNER_2_ID,
+        ),
+    ),
+    Vector("secret", "A secret of the contract was released.", Run({"secrets": SECRETS}, (*BEFORE, SECRET, *RAN))),
+    Vector(
+        "network",
+        "One host was reached three times, another one was blocked.",
+        Run(
+            {"network": {"defaultDeny": True, "allowHosts": ["example.com"]}},
+            (*BEFORE, STANDS, ONLINE, BLOCKED, ONLINE, {**ONLINE, "port": 443}, EXECUTED, COMPLETED),
+        ),
+    ),
+    Vector(
+        "tree",
+        "A workspace that is not a git repository.",
+        Run({"workspace": TREE}, (*BEFORE, materialized({"workspace": TREE}), EXECUTED, COMPLETED)),
+    ),
+    Vector(
+        "minimum-tier",
+        "A stronger tier than the contract demands.",
+        Run({"minimumTier": "bwrap"}, receipt={"runner": TRUE_IDENTITY(isolation="gvisor")}),
+    ),
+    Vector(
+        "unknown-fields",
+        "A newer writer's fields, wherever a hash covers them.",
+        Run(
+            {"future": {"x": [1, 2.5, None, True, "é\U0001f600"]}, "budget": {"future": 1e21}},
+            (*BEFORE, STANDS, {**EXECUTED, "spawnedArgvHash": ANOTHER}, {**COMPLETED, "\U0001f600": 1, "\ufb33": 2}),
+            receipt={"usage": {"wallMs": 12}, "runner": TRUE_IDENTITY(future=True)},
+        ),
+    ),
+    Vector("org", "Signed by an org's key too, which is pinned.", Run(org=ORG), pin=("plane", "org")),
+    Vector(
+        "org-known",
+        "Signed by an org's key too; both keys are known.",
+        Run(org=ORG),
+        pin=(),
+        known=(known("plane", "plane"), known("org", "org")),
+    ),
+    Vector("artifacts", "The artifacts are given, and are those of the receipt.", Run(), artifacts=ARTIFACTS),
+    Vector(
+        "rotated",
+        "The plane's key was valid then; it ended, and was revoked, later.",
+        Run(),
+        pin=(),
+        known=(known("plane", "plane", notBefore=at(0), notAfter=at(3_600_000), revokedAt=at(7_200_000)),),
+    ),
+    Vector("claimed-at-expiry", "Claimed in the last millisecond.", Run({"expiresAt": at(120)})),
+    Vector("refusal", "A denial, signed by the plane.", refusal()),
+    Vector("journal", "A journal with three entries.", journal()),
+    Vector("journal-head", "The signed head of a journal, by itself.", journal()["head"]),
+]
+
+UNPROVEN = [
+    Vector("no-key", "The same as valid/argv.json, but nobody said which keys to trust.", Run(), (27,), pin=()),
+    Vector("runner-pinned", "Only the runner's key is pinned: the plane is the root.", Run(), (27,), pin=("runner",)),
+    Vector(
+        "known-in-another-role",
+        "The plane's key is known, as an approver's.",
+        Run(),
+        (27,),
+        pin=(),
+        known=(known("plane", "approver"),),
+    ),
+    Vector(
+        "pinned-beats-known",
+        "Another key is pinned: known ones are not asked.",
+        Run(),
+        (27,),
+        pin=("stranger",),
+        known=(known("plane", "plane"),),
+    ),
+    Vector("org-unknown", "The plane's key is pinned, but not that of the org, which signed too.", Run(org=ORG), (27,)),
+    Vector(
+        "event-type",
+        "An event of a type that this version does not know.",
+        Run(events=(*BEFORE, STANDS, {"type": "moon.landed"}, EXECUTED, COMPLETED)),
+        (23,),
+    ),
+    Vector(
+        "many-event-types",
+        "More such events than are listed one by one.",
+        Run(events=(*BEFORE, *[{"type": "moon.landed"}] * 30, COMPLETED)),
+        (23,),
+    ),
+    Vector(
+        "tier",
+        "A tier whose strength this version does not know.",
+        Run({"minimumTier": "bwrap"}, receipt={"runner": TRUE_IDENTITY(isolation="enclave")}),
+        (21,),
+    ),
+    Vector("refusal", "A denial by a key that nobody named.", refusal(), (27,), pin=("runner",)),
+    Vector("journal", "A journal by a key that nobody named.", journal(), (27,), pin=()),
+]
