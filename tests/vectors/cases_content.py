@@ -30,10 +30,12 @@ from tests.vectors.story import (
     MODEL,
     ONLINE,
     ORG,
+    REACHED_API,
     REQUEUED,
     RUNNER_2_ID,
     SECRET,
     STRANGER,
+    UNFIT,
     Run,
     Vector,
     altered,
@@ -44,13 +46,16 @@ from tests.vectors.story import (
     refusal,
 )
 
+ONE_HOST = {"defaultDeny": True, "allowHosts": ["example.com"]}
+
 INVALID_CONTENT = [
     # 16 to 18, 26: copies
     Vector(
         "host-unmentioned",
         "A blocked host is not in the receipt.",
         Run(
-            events=(*BEFORE, STANDS, ONLINE, BLOCKED, COMPLETED),
+            {"network": ONE_HOST},
+            (*BEFORE, STANDS, ONLINE, BLOCKED, COMPLETED),
             receipt={"networkAccessed": [{"host": "example.com", "decision": "allowed"}]},
         ),
         (16,),
@@ -94,9 +99,21 @@ INVALID_CONTENT = [
     ),
     Vector("not-claimed", "Nobody claimed the run.", Run(events=(CREATED, ALLOWED, CANCELLED)), (19,)),
     Vector("secret-not-granted", "A secret that is not in the contract.", Run(events=(*BEFORE, SECRET, *RAN)), (20,)),
+    Vector(
+        "host-not-granted",
+        "A host was reached that is not in the contract.",
+        Run({"network": ONE_HOST}, (*BEFORE, STANDS, ONLINE, REACHED_API, EXECUTED, COMPLETED)),
+        (20,),
+    ),
     Vector("weaker-tier", "A weaker tier than the contract demands.", Run({"minimumTier": "gvisor"}), (21,)),
     Vector(
         "weaker-isolation", "A weaker tier than the one that the contract names.", Run({"isolation": "hermetic"}), (21,)
+    ),
+    Vector(
+        "weaker-tier-though-it-ran",
+        "The host could not isolate well enough, and ran the command all the same.",
+        Run({"minimumTier": "gvisor"}, (*BEFORE, STANDS, EXECUTED, UNFIT)),
+        (21,),
     ),
     # 22: times
     Vector("claimed-late", "Claimed a millisecond after the contract had expired.", Run({"expiresAt": at(119)}), (22,)),
@@ -143,6 +160,12 @@ INVALID_CONTENT = [
         (23,),
     ),
     Vector(
+        "secret-before-claim",
+        "A secret is released before any runner claimed the run.",
+        Run({"secrets": SECRETS}, (CREATED, ALLOWED, SECRET, CLAIMED, *RAN)),
+        (23,),
+    ),
+    Vector(
         "requeued-too-late",
         "The run is requeued though its command ran.",
         Run(events=(*BEFORE, STANDS, EXECUTED, REQUEUED, CLAIMED, *RAN)),
@@ -172,6 +195,12 @@ INVALID_CONTENT = [
         "approval-expired",
         "An approval that had expired.",
         Run(events=(CREATED, ASKED, granted(expires=119), CLAIMED, *RAN)),
+        (24,),
+    ),
+    Vector(
+        "approval-expired-at-claim",
+        "An approval that was good when it was given, and had expired when the run was claimed.",
+        Run(events=(CREATED, ASKED, granted(expires=125), CLAIMED, *RAN)),
         (24,),
     ),
     Vector(
@@ -205,6 +234,14 @@ INVALID_CONTENT = [
         (24,),
         pin=(),
         known=(known("plane", "plane"), known("approver", "approver", revokedAt=at(130))),
+    ),
+    Vector(
+        "approver-known-as-another",
+        "The approval is signed with a key that is known as another person's.",
+        Run(events=CONSENTED),
+        (24,),
+        pin=(),
+        known=(known("plane", "plane"), known("approver", "approver", name="carla@example.com")),
     ),
     # 25 and 27: what is outside the bundle
     Vector("artifact-missing", "An artifact was not given.", Run(), (25,), artifacts={LOG_HASH: LOG.decode()}),

@@ -161,6 +161,13 @@ INVALID_FORM = [
         Run(events=(*BEFORE, STANDS, FAILED), receipt={"status": "completed"}),
         (10,),
     ),
+    Vector("exit-code", "The receipt says another exit code than the event.", Run(receipt={"exitCode": 3}), (10,)),
+    Vector(
+        "lost-unsaid",
+        "The last event says that the runner was lost, the receipt does not.",
+        Run(events=(*BEFORE, STANDS, LOST)),
+        (10,),
+    ),
     Vector("no-ending", "The last event is no ending.", Run(events=(*BEFORE, STANDS, EXECUTED)), (10,)),
     Vector(
         "lost-for-another-reason",

@@ -27,6 +27,7 @@ from tests.vectors.story import (
     MODEL,
     ONLINE,
     ORG,
+    REACHED_API,
     REQUESTED,
     REQUEUED,
     RESULTS,
@@ -35,6 +36,7 @@ from tests.vectors.story import (
     RUNNER_2_ID,
     SECRET,
     TREE,
+    UNFIT,
     Run,
     Vector,
     altered,
@@ -44,6 +46,7 @@ from tests.vectors.story import (
     known,
     materialized,
     refusal,
+    refusal_with,
 )
 from tipstaff.model.execution import shell_hash
 
@@ -155,7 +158,30 @@ VALID = [
         known=(known("plane", "plane", notBefore=at(0), notAfter=at(3_600_000), revokedAt=at(7_200_000)),),
     ),
     Vector("claimed-at-expiry", "Claimed in the last millisecond.", Run({"expiresAt": at(120)})),
+    Vector(
+        "hosts-by-suffix-and-rule",
+        "A host reached by a suffix of the plain list, and one by an egress rule.",
+        Run(
+            {
+                "network": {"defaultDeny": True, "allowHosts": ["*.Example.com"]},
+                "egress": {"rules": [{"host": "example.com", "ports": [443]}]},
+            },
+            (*BEFORE, STANDS, REACHED_API, ONLINE, EXECUTED, COMPLETED),
+        ),
+    ),
+    Vector(
+        "open-network",
+        "The contract denies no host.",
+        Run({"network": {"defaultDeny": False, "allowHosts": []}}, (*BEFORE, STANDS, ONLINE, EXECUTED, COMPLETED)),
+    ),
+    Vector(
+        "unfit-host",
+        "The runner could not isolate as the contract demands, and ran nothing.",
+        Run({"minimumTier": "gvisor"}, (*BEFORE, STANDS, UNFIT)),
+    ),
+    Vector("exit-code", "The receipt says how the command ended.", Run(receipt={"exitCode": 0, "ending": "exited"})),
     Vector("refusal", "A denial, signed by the plane.", refusal()),
+    Vector("refusal-with-more", "A denial with a signed list that is no chain.", refusal_with(events=[1], entries=[2])),
     Vector("journal", "A journal with three entries.", journal()),
     Vector("journal-head", "The signed head of a journal, by itself.", journal()["head"]),
 ]

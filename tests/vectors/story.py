@@ -64,10 +64,12 @@ DIFF_SENT = {"type": "boundary.crossed", "direction": "out", "contentHash": DIFF
 LOG_KEPT = {"type": "artifact.created", "kind": "log", "hash": LOG_HASH}
 LOG_SENT = {"type": "boundary.crossed", "direction": "out", "contentHash": LOG_HASH, "dataClass": "session-log"}
 ONLINE = {"type": "network.connected", "host": "example.com", "decision": "allowed"}
+REACHED_API = {"type": "network.connected", "host": "api.example.com", "decision": "allowed"}
 BLOCKED = {"type": "network.connected", "host": "denied.example.com", "decision": "blocked"}
 MODEL = {"type": "model.called", "provider": "example", "model": "small-1"}
 COMPLETED = {"type": "run.completed"}
 FAILED = {"type": "run.failed", "failure": "session_failed", "message": "agent exited with code 1"}
+UNFIT = {"type": "run.failed", "failure": "capability_mismatch", "message": "no gvisor on this host"}
 CANCELLED = {"type": "run.cancelled", "actor": BORIS}
 LOST = {"type": "run.failed", "failure": "runner_lost", "message": "the lease was not renewed"}
 
@@ -274,6 +276,11 @@ def refusal(**fields: Any) -> Json:
     return refuse(Refusal(**true), PLANE) | fields
 
 
+def refusal_with(**fields: Any) -> Json:
+    """A denial that its writer signed with more fields than this version knows."""
+    return signed(_unsigned(refusal()) | fields, PLANE, "plane")
+
+
 def journal(count: int = 3, key: PrivateKey = PLANE) -> Json:
     """A journal with a few entries and its signed head."""
     entries: list[Json] = []
@@ -322,6 +329,7 @@ class Vector:
         return entry
 
 
-def known(name: str, role: str, **window: str) -> Json:
-    """An entry of a known-keys file."""
-    return {"publicKeyPem": PEOPLE[name].public.pem, "role": role, "name": name, **window}
+def known(person: str, role: str, **fields: str) -> Json:
+    """An entry of a known-keys file; an approver's is in the name of the one who approves here."""
+    called = BORIS["id"] if role == "approver" else person
+    return {"publicKeyPem": PEOPLE[person].public.pem, "role": role, "name": called, **fields}

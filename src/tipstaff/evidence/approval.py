@@ -36,14 +36,16 @@ def approve(contract_hash: str, actor: Actor, key: Signer, assurance: Assurance,
 class ApprovalCheck:
     """Check 24 for the approvals of one contract."""
 
-    def __init__(self, contract_hash: str, trust: Trust, findings: Findings) -> None:
+    def __init__(self, contract_hash: str, claimed_at: str, trust: Trust, findings: Findings) -> None:
         self._contract_hash = contract_hash
+        self._claimed_at = claimed_at
         self._trust = trust
         self._findings = findings
 
     def check(self, consent: ConsentGranted, granted_at: str, place: str) -> list[str]:
         """Check one approval; gives what a reader should know besides."""
-        raw = consent.approval or {}
+        if (raw := consent.approval) is None:
+            return [f"{place}: {consent.actor.id!r} approved without a signature: the plane alone vouches for it"]
         try:
             approval = typed(raw, Approval)
             signed_digest = digest({key: value for key, value in raw.items() if key != "sig"})
@@ -51,7 +53,8 @@ class ApprovalCheck:
         except (InputError, SigningKeyError) as error:  # CanonicalError is an InputError
             self._findings.add(24, f"the approval is malformed: {error.message}", place)
             return []
-        for fault in _faults(approval, consent, granted_at, self._contract_hash):
+        used_at = max(granted_at, self._claimed_at)
+        for fault in _faults(approval, consent, used_at, self._contract_hash):
             self._findings.add(24, fault, place)
         if key is None:
             return [f"{place}: the approval by {approval.actor.id!r} carries no key: the plane alone vouches for it"]
@@ -60,17 +63,17 @@ class ApprovalCheck:
         return self._known(key, approval.actor.id, granted_at, place)
 
     def _known(self, key: PublicKey, actor: str, granted_at: str, place: str) -> list[str]:
-        known, fault = self._trust.approver(key, granted_at)
+        known, fault = self._trust.approver(key, actor, granted_at)
         if fault:
             self._findings.add(24, f"the approver's key {key.key_id} {fault}", place)
         return [] if known else [f"{place}: the key of {actor!r} is not known: the plane alone vouches for it"]
 
 
-def _faults(approval: Approval, consent: ConsentGranted, granted_at: str, contract_hash: str) -> list[str]:
+def _faults(approval: Approval, consent: ConsentGranted, used_at: str, contract_hash: str) -> list[str]:
     rules = (
         (approval.version == VERSION_APPROVAL, f"the approval's version is not {VERSION_APPROVAL}"),
         (approval.contract_hash == contract_hash, "the approval is for another contract"),
         (approval.actor == consent.actor, "the approval is by another actor than the event names"),
-        (granted_at <= approval.expires_at, "the approval had expired when it was used"),
+        (used_at <= approval.expires_at, "the approval had expired when the run was claimed"),
     )
     return [message for holds, message in rules if not holds]

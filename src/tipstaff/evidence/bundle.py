@@ -59,7 +59,7 @@ class BundleCheck:
         self._check_copies()  # 12, 13, 16, 17, 18, 26
         self._receipt_seal.check(14, "plane", self.plane)
         self._check_unhashed()  # 15
-        self._check_secrets_within()  # 20
+        self._check_permitted()  # 20
         self._check_tier()  # 21
         self._check_times()  # 22
         self._check_approvals()  # 24
@@ -134,6 +134,8 @@ class BundleCheck:
                 self._findings.add(5, "the receipt names another key than the runner's", "receipt.runner.keyId")
             elif self.runner == self.plane:
                 self._findings.add(5, "one key signs for the runner and for the plane", "keys")
+        if lost:
+            self.notes.append("the runner was lost: what its events say, the plane alone vouches for")
         if lost and self._receipt_seal.key_id("runner"):
             self._findings.add(7, "a runner that was lost cannot have signed", "receipt.signatures")
         elif not lost:
@@ -163,9 +165,16 @@ class BundleCheck:
         if ending is None or ending != self._raw_receipt.get("status"):
             said = f"says {ending}" if ending else "is no ending"
             self._findings.add(10, f"this does not fit the last event, which {said}", "receipt.status")
+        if self.receipt is None:
+            return
+        if self.receipt.lost is not (self._failure() == "runner_lost"):
+            self._findings.add(10, "a run is lost if, and only if, its last event says runner_lost", "receipt.ending")
+        codes = self._chain.exit_codes
+        if self.receipt.exit_code is not None and codes and codes[-1] != self.receipt.exit_code:
+            self._findings.add(10, f"the last command ended with {codes[-1]}", "receipt.exitCode")
 
-        if self.receipt and self.receipt.lost and getattr(self._chain.last, "failure", "") != "runner_lost":
-            self._findings.add(10, "a lost run ends with a run.failed that says runner_lost", "receipt.ending")
+    def _failure(self) -> str:
+        return self._chain.last.failure if isinstance(self._chain.last, e.RunFailed) else ""
 
     def _check_workspace(self) -> None:
         if self.contract is None or self.receipt is None:
@@ -217,19 +226,29 @@ class BundleCheck:
         if org is not None and signing:
             self._trust.check(org, "org", self._times(), self._findings)
 
-    def _check_secrets_within(self) -> None:
+    def _check_permitted(self) -> None:
         if self.contract is None:
             return
         permitted = {(claim.name, claim.scope) for claim in self.contract.secrets}
         for name, scope, _ in self._chain.secrets:
             if (name, scope) not in permitted:
                 self._findings.add(20, f"the secret {name[:64]!r} was released without being in the contract", "events")
+        self._check_hosts(self.contract)
+
+    def _check_hosts(self, contract: Contract) -> None:
+        if not contract.network.default_deny:
+            return
+        rules = contract.egress.rules if contract.egress else []
+        patterns = {pattern.lower() for pattern in (*contract.network.allow_hosts, *(rule.host for rule in rules))}
+        for host, decision in sorted(self._chain.network):
+            if decision == "allowed" and not _is_among(host.lower(), patterns):
+                self._findings.add(20, f"the host {host[:64]!r} was reached without being in the contract", "events")
 
     def _check_tier(self) -> None:
         """A contract without a minimum that names a tier means that tier."""
         minimum = self.contract and (self.contract.minimum_tier or self.contract.isolation)
-        if self.receipt is None or not minimum:
-            return
+        if self.receipt is None or not minimum or self._ran_nothing_for_want():
+            return  # a host that cannot isolate well enough says so, and runs nothing
         actual = self.receipt.runner.isolation
         ranks = rank(actual), rank(minimum)
         if ranks[0] is None or ranks[1] is None:
@@ -238,6 +257,9 @@ class BundleCheck:
             self._findings.add(21, message, "receipt.runner.isolation", certain=False)
         elif ranks[0] < ranks[1]:
             self._findings.add(21, f"the run was isolated by {actual}, below {minimum}", "receipt.runner.isolation")
+
+    def _ran_nothing_for_want(self) -> bool:
+        return self._failure() == "capability_mismatch" and not self._chain.exit_codes
 
     def _check_times(self) -> None:
         if self.contract is None or self.receipt is None:
@@ -254,10 +276,9 @@ class BundleCheck:
             self._findings.add(22, "the run was claimed after its contract had expired", "contract.expiresAt")
 
     def _check_approvals(self) -> None:
-        approvals = ApprovalCheck(self._contract_seal.digest, self._trust, self._findings)
+        approvals = ApprovalCheck(self._contract_seal.digest, self._chain.claimed_at, self._trust, self._findings)
         for seq, ts, consent in self._chain.consents:
-            if consent.approval is not None:
-                self.notes.extend(approvals.check(consent, ts, f"events[{seq}]"))
+            self.notes.extend(approvals.check(consent, ts, f"events[{seq}]"))
         if (more := len(self.notes) - MOST_PER_CHECK) > 0:
             self.notes[MOST_PER_CHECK:] = [f"{more} more notes on approvals"]
 
@@ -284,6 +305,13 @@ class BundleCheck:
         issued = (self.contract.issued_at,) if self.contract else ()
         ended = (self.receipt.ended_at,) if self.receipt else ()
         return issued + ended
+
+
+def _is_among(host: str, patterns: set[str]) -> bool:
+    """Say whether `host` is named: as it is, without its port, or by a suffix."""
+    name = host.rpartition(":")[0] if host.rpartition(":")[2].isdigit() and host.count(":") == 1 else host
+    parents = (name[at:] for at, letter in enumerate(name) if letter == ".")
+    return host in patterns or name in patterns or any(f"*{suffix}" in patterns for suffix in parents)
 
 
 def _digest(value: Any) -> str:

@@ -43,6 +43,7 @@ class Chain:
         self.asked = False
         self.consents: list[tuple[int, str, e.ConsentGranted]] = []
         self.manifests: set[str] = set()
+        self.exit_codes: list[int] = []
         self.secrets: list[tuple[str, str, str]] = []
         self.network: set[tuple[str, str]] = set()
         self.models: set[tuple[str, str]] = set()
@@ -126,22 +127,29 @@ class Chain:
             self._problem(23, seq, "it stands after the end of the run")
         self._ended = self._ended or kind in e.ENDINGS
         if author == "runner":
-            if self.claimed is None:
-                self._problem(23, seq, "a runner's event stands where no runner has claimed the run")
-            if ts < self.last_runner_time:
-                self._problem(22, seq, "it is dated before the runner's event before it")
-            self.last_runner_time = ts
-            self._runner_began = True
-            self._runner_acted = self._runner_acted or kind is not e.WorkspaceMaterialized
+            self._place_runner(seq, ts, kind)
         elif author == "plane":
-            if ts < self._last_plane_time:
-                self._problem(22, seq, "it is dated before the plane's event before it")
-            self._last_plane_time = ts
-            late = kind in _BEFORE_CLAIM or (kind is e.SecretReleased and self._runner_began)
-            if late and self.claimed is not None:
-                self._problem(23, seq, "the plane does not write this once a runner is at work")
+            self._place_plane(seq, ts, kind)
         elif ts < min(self.last_runner_time, self._last_plane_time):
             self._problem(22, seq, "it is dated before the last event of the runner, and of the plane")
+
+    def _place_runner(self, seq: int, ts: str, kind: type) -> None:
+        if self.claimed is None:
+            self._problem(23, seq, "a runner's event stands where no runner has claimed the run")
+        if ts < self.last_runner_time:
+            self._problem(22, seq, "it is dated before the runner's event before it")
+        self.last_runner_time = ts
+        self._runner_began = True
+        self._runner_acted = self._runner_acted or kind is not e.WorkspaceMaterialized
+
+    def _place_plane(self, seq: int, ts: str, kind: type) -> None:
+        if ts < self._last_plane_time:
+            self._problem(22, seq, "it is dated before the plane's event before it")
+        self._last_plane_time = ts
+        if kind is e.SecretReleased and (self.claimed is None or self._runner_began):
+            self._problem(23, seq, "a secret is released when a runner claims the run, not before or later")
+        elif kind in _BEFORE_CLAIM and self.claimed is not None:
+            self._problem(23, seq, "the plane does not write this once a runner is at work")
 
     def claim(self, seq: int, ts: str, event: e.RunClaimed) -> None:
         """A runner begins, with a clock of its own; what policy asked for must have been granted before."""
@@ -174,6 +182,7 @@ _COLLECT: Final[dict[type, Any]] = {
     e.PolicyEvaluated: _ask,
     e.ConsentGranted: lambda chain, seq, ts, event: chain.consents.append((seq, ts, event)),
     e.WorkspaceMaterialized: lambda chain, _seq, _ts, event: chain.manifests.add(event.manifest_hash),
+    e.CommandExecuted: lambda chain, _seq, _ts, event: chain.exit_codes.append(event.exit_code),
     e.SecretReleased: lambda chain, _seq, ts, event: chain.secrets.append((event.name, event.scope, ts)),
     e.NetworkConnected: lambda chain, _seq, _ts, event: chain.network.add((event.host, event.decision)),
     e.ModelCalled: lambda chain, _seq, _ts, event: chain.models.add((event.provider, event.model)),

@@ -40,7 +40,11 @@ class Trust:
         if self._known.find(key, role) is not None:
             self.check(key, role, times, findings)
 
-    def approver(self, key: PublicKey, when: str) -> tuple[bool, str]:
-        """Say whether an approver's key is known, and what is wrong with it at that time."""
+    def approver(self, key: PublicKey, actor: str, when: str) -> tuple[bool, str]:
+        """Say whether an approver's key is known, and what is wrong with it: it is another's, or out of time."""
         entry = self._known.find(key, "approver")
-        return key.raw in self._pinned or entry is not None, entry.fault_at(when) if entry else ""
+        if entry is None:
+            return False, ""
+        if entry.name and entry.name != actor:
+            return True, f"is known as {entry.name!r}'s"
+        return True, entry.fault_at(when)

@@ -45,7 +45,8 @@ def verify(
     if kind == "bundle":
         return _verify_bundle(fields, chain, trust, findings, artifacts)
     if kind == "refusal":
-        check_refusal(fields, trust, findings)
+        findings = Findings()  # a list in it that is called `events` is no chain
+        check_refusal(_read(document, {}), trust, findings)
     elif kind == "journal" and "head" in fields:
         journal.check(fields, trust)
     elif kind == "journal":

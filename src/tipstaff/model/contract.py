@@ -39,6 +39,18 @@ class ContractNetwork(SignedNoun):
     allow_hosts: list[str]
 
 
+class ContractRule(SignedNoun):
+    """One way out; what else a rule says is the gate's business."""
+
+    host: str
+
+
+class ContractEgress(SignedNoun):
+    """The egress rules, where the contract has them."""
+
+    rules: list[ContractRule] = msgspec.field(default_factory=list)
+
+
 class AgentClaim(SignedNoun):
     """Which agent the run is for."""
 
@@ -94,5 +106,6 @@ class Contract(SignedNoun):
     expires_at: Timestamp
     approved_by: list[Actor] = msgspec.field(default_factory=list)
     execution: dict[str, Any] | None = None
+    egress: ContractEgress | None = None
     isolation: str | None = None
     minimum_tier: str | None = None

@@ -111,7 +111,9 @@ def test_an_honest_run_is_valid(data):
     lost = ending is LOST
     (life.plane if lost or (ending is CANCELLED and data.draw(st.booleans())) else life.runner)(ending)
     receipt = {"endedAt": at(life.plane_clock if lost else life.runner_clock)}
-    run = Run({"secrets": [{"name": "TOKEN", "scope": "session"}]}, tuple(life.events), life.times, receipt, lost=lost)
+    granted_hosts = {"defaultDeny": True, "allowHosts": ["example.com"]}
+    contract = {"secrets": [{"name": "TOKEN", "scope": "session"}], "network": granted_hosts}
+    run = Run(contract, tuple(life.events), life.times, receipt, lost=lost)
 
     report = verify(run.bundle(), [PLANE.public])
 
