@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from tipstaff.errors import PolicyError
-from tipstaff.model import Actor, Decision, parse_request
+from tipstaff.model import Actor, parse_request
 from tipstaff.model.noun import VERSION_APPROVAL
 from tipstaff.model.records import Approval
 from tipstaff.model.tiers import at_best
@@ -35,7 +35,7 @@ SHELL = {"kind": "shell", "script": "id"}
 MOCK = {"kind": "agent", "agent": {"kind": "mock"}, "prompt": "work"}
 
 
-def ask(document: dict[str, Any], facts: Facts | None = None, **fields: Any) -> Decision:
+def ask(document: dict[str, Any], facts: Facts | None = None, **fields: Any) -> Any:
     """Decide a request of the builder under a policy document."""
     request = {"requestedBy": {"kind": "agent", "id": "builder"}, "execution": SHELL} | fields
     return decide(parse_request(request), load_policy(json.dumps(document)), facts or Facts())
@@ -88,9 +88,9 @@ def test_the_hosts_variables_are_not_for_the_asking(name, effect):
         ({"egressProxy": False}, "allow"),
         ({"vars": {"HTTP_PROXY": "http://evil.example"}}, "deny"),
         ({"vars": {"https_proxy": "x"}}, "deny"),
-        ({"vars": {"PATH": "/tmp"}}, "deny"),
+        ({"vars": {"PATH": "/srv"}}, "deny"),
         ({"vars": {"HOME": "/root"}}, "deny"),
-        ({"vars": {"SSL_CERT_FILE": "/tmp/ca"}}, "deny"),
+        ({"vars": {"SSL_CERT_FILE": "/srv/ca"}}, "deny"),
         ({"secrets": [{"env": "LD_PRELOAD", "secretName": "TOKEN"}]}, "deny"),
         ({"vars": {"DEBUG": "1"}}, "allow"),
     ],
@@ -102,6 +102,15 @@ def test_the_gate_cannot_be_turned_off_or_around(environment, effect):
     assert decision.effect == effect
     if not environment.get("egressProxy", True):
         assert (decision.effective.default_deny, decision.effective.egress) == (True, ())
+
+
+@pytest.mark.parametrize(("proxied", "effect"), [(True, "allow"), (False, "deny")])
+def test_there_is_no_way_out_beside_the_gate(proxied, effect):
+    """Flaw 4: hosts without the proxy are a contradiction and refused, not a network without a gate."""
+    document = BASE | {"network": {"hosts": [{"host": "api.example.com"}]}}
+    execution = SHELL | {"env": {"egressProxy": proxied}}
+
+    assert ask(document, execution=execution, network={"allowHosts": ["api.example.com"]}).effect == effect
 
 
 @pytest.mark.parametrize(
@@ -211,7 +220,7 @@ def test_a_name_alone_is_not_matched():
     assert ask(document, Facts(tool_bound=True), tool="read_file").effect == "allow"
 
 
-def twin(name: str, facts: Facts, **fields: Any) -> Decision:
+def twin(name: str, facts: Facts, **fields: Any) -> Any:
     """Decide a twin's command under the shipped policy."""
     request = {
         "door": "grpc",
@@ -249,7 +258,7 @@ def test_a_restricted_name_is_not_reached_through_a_script():
     assert "rm" in masked.effective.restricted
     assert ask(document, facts).rules == ("tiers.tolerate",)
     assert ask(document, facts, execution={"kind": "argv", "command": "ls"}).effect == "allow"
-    assert ask(document, facts, execution={"kind": "argv", "command": "/tmp/rm"}).rules == (
+    assert ask(document, facts, execution={"kind": "argv", "command": "/srv/rm"}).rules == (
         "restricted",
         "tiers.tolerate",
     )

@@ -1,9 +1,15 @@
 """The group `tipstaff policy`: one module for each of its commands. Holds the table and nothing else."""
 
 COMMANDS = {
-    "check": ("tipstaff.doors.cli.policy.check", "check a policy file: syntax, rules and their examples"),
-    "explain": ("tipstaff.doors.cli.policy.explain", "say what the policy decides about a request, and why"),
-    "test": ("tipstaff.doors.cli.policy.test", "decide a file of requests and compare with what is expected"),
-    "diff": ("tipstaff.doors.cli.policy.diff", "compare two policies: what is newly allowed, what newly denied"),
-    "export": ("tipstaff.doors.cli.policy.export", "print the policy in force as JSON, with its digest"),
+    "check": (
+        "tipstaff.doors.cli.policy.check",
+        "say what a policy means, what looks wrong, what a tier cannot enforce",
+    ),
+    "explain": (
+        "tipstaff.doors.cli.policy.explain",
+        "say what a policy decides about a request, why, and what would change it",
+    ),
+    "test": ("tipstaff.doors.cli.policy.test", "try the examples that stand in a policy"),
+    "diff": ("tipstaff.doors.cli.policy.diff", "compare two policies: what is wider, what is narrower"),
+    "export": ("tipstaff.doors.cli.policy.export", "print a policy as warrant.policy.v1 JSON"),
 }
