@@ -24,7 +24,7 @@ test: environment lint  ## everything: the checks, and every test there is
 	$(PYTEST) -n auto tests
 
 check: environment lint  ## the inner loop: under a minute
-	$(PYTEST) tests/unit tests/style
+	$(PYTEST) -n auto tests/unit tests/style
 
 lint: environment
 	$(BIN)/ruff check

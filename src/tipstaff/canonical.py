@@ -44,15 +44,17 @@ def _is_plain(value: Any, depth: int) -> bool:  # noqa: PLR0911 - one return for
     if kind is str or kind is bool or value is None:
         return True
     if kind is int:
-        return -SAFE_INTEGER <= value <= SAFE_INTEGER
+        safe: bool = -SAFE_INTEGER <= value <= SAFE_INTEGER
+        return safe
     if depth == 0:
         return False
     if kind is dict:
         for key, item in value.items():
             if type(key) is not str or not key.isascii():
                 return False
-            # Most leaves are strings: deciding them here saves a call each, on the hot path of every event.
-            if type(item) is not str and not _is_plain(item, depth - 1):
+            # Most leaves are text or truth: deciding them here saves a call each, on the hot path of every event.
+            leaf = type(item)
+            if leaf is not str and leaf is not bool and not _is_plain(item, depth - 1):
                 return False
         return True
     if kind is list:

@@ -63,8 +63,8 @@ class Tables:
     """What a document says, in the form that the checks ask for."""
 
     __slots__ = (
-        "_bounds", "agents", "denied_hosts", "hosts", "in_place", "inherit", "pools", "principals", "readable",
-        "restricted", "retention", "rules", "secrets", "tolerated", "withheld", "workspaces",
+        "_bounds", "agents", "denied_hosts", "hosts", "in_place", "inherit", "mask", "pools", "principals", "readable",
+        "restricted", "restricted_names", "retention", "rules", "secrets", "tolerated", "withheld", "workspaces",
     )  # fmt: skip
 
     def __init__(self, source: document.Document) -> None:
@@ -72,6 +72,8 @@ class Tables:
         self.principals = tuple(_principal(entry, index) for index, entry in enumerate(source.principals))
         self.rules = RuleBook(source.rules)
         self.restricted = {name.casefold(): index for index, name in enumerate(source.restriction.names)}
+        self.restricted_names = tuple(sorted(source.restriction.names))
+        self.mask = source.restriction.mask
         self.pools = any_of(source.pools)
         self.agents = None if source.agents is None else any_of(source.agents)
         self.hosts = tuple(_host(grant) for grant in source.network.hosts)

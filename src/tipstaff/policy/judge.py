@@ -8,11 +8,10 @@ Pure and total: whatever stands in the strings of a request that parsed, there i
 
 from typing import Final
 
-from tipstaff.canonical import digest
 from tipstaff.errors import CanonicalError
 from tipstaff.model.decision import Decision, Effect, Effective, Requirement
 from tipstaff.model.facts import Facts
-from tipstaff.model.noun import NO_CONTENT, to_wire
+from tipstaff.model.noun import NO_CONTENT, noun_digest
 from tipstaff.model.request import Request
 from tipstaff.policy.case import Case, Finding, Findings, open_case, shown
 from tipstaff.policy.checks import environment, files, limits, network, requester, secrets, tiers
@@ -74,7 +73,7 @@ def _in_order(finding: Finding) -> tuple[str, str]:
 def _hash(request: Request, findings: Findings) -> str:
     """Hash the request; what has no canonical form cannot be recorded, hence not run."""
     try:
-        return digest(to_wire(request))
+        return noun_digest(request)
     except (CanonicalError, ValueError, TypeError, OverflowError, RecursionError):
         findings.deny(
             "builtin.request", "the request has no canonical form: it holds text or numbers that JSON cannot carry"
@@ -125,7 +124,7 @@ def _effective(case: Case, findings: Findings, matching: list[Rule]) -> Effectiv
     folders = files.check(case, findings)
     bounds = limits.check(case, findings, matching)
     sandbox = tiers.check(case, findings, matching, hosts=bool(reach.egress))
-    source, tables = case.policy.document, case.policy.tables
+    tables = case.policy.tables
     return Effective(
         tier=sandbox.tier,
         minimum_tier=sandbox.minimum,
@@ -143,8 +142,8 @@ def _effective(case: Case, findings: Findings, matching: list[Rule]) -> Effectiv
         disclosure=case.request.disclosure,
         withheld_classes=tuple(sorted({name for name, pools in tables.withheld if not pools(case.pool)})),
         retention=tables.retention,
-        restricted=tuple(sorted(source.restriction.names)),
-        mask=source.restriction.mask,
+        restricted=tables.restricted_names,
+        mask=tables.mask,
         fallback=sandbox.fallback,
         verdicts=sandbox.verdicts,
     )

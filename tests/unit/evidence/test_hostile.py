@@ -374,11 +374,11 @@ def test_a_file_that_cannot_be_opened_is_an_error(tmp_path):
 
 
 def test_time_grows_with_the_number_of_events():
-    """Ten times the events take less than fifteen times the time, from a hundred to twenty thousand."""
+    """Ten times the events take about ten times the time; were it to grow with the square, it would be a hundred."""
     seconds = {count: fastest(count) for count in (200, 2_000, 20_000)}
 
-    assert seconds[2_000] < 15 * seconds[200]
-    assert seconds[20_000] < 15 * seconds[2_000]
+    assert seconds[2_000] < 30 * seconds[200]
+    assert seconds[20_000] < 30 * seconds[2_000]
 
 
 def fastest(count: int) -> float:

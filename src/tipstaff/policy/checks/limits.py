@@ -32,7 +32,9 @@ def check(case: Case, findings: Findings, rules: Iterable[Rule]) -> Granted:
     wishes, given = _wishes(case), {}
     narrowing = [rule for rule in rules if rule.maxima]
     for name, bound in bounds:
-        ceiling = min([bound.most, *(rule.maxima[name] for rule in narrowing if name in rule.maxima)])
+        ceiling = bound.most
+        for rule in narrowing:
+            ceiling = min(ceiling, rule.maxima.get(name, ceiling))
         wish = wishes[name]
         given[name] = min(bound.default if wish is None else wish, ceiling)
         if wish is not None and given[name] < wish:

@@ -46,8 +46,10 @@ def check(case: Case, findings: Findings) -> Granted:
     if not request.network.default_deny and case.policy.document.network.default_deny:
         message = "an open network (defaultDeny: false) may not be asked for"
         findings.deny("network.default-deny", message, lambda: _cure_default(case))
-    egress = {rule for wish in wishes for rule in _granted(case, findings, wish)}
-    return Granted(request.network.default_deny, tuple(sorted(egress, key=msgspec.json.encode)))
+    egress = [rule for wish in wishes for rule in _granted(case, findings, wish)]
+    if len(egress) > 1:
+        egress = sorted(set(egress), key=msgspec.json.encode)
+    return Granted(request.network.default_deny, tuple(egress))
 
 
 def _wishes(case: Case, findings: Findings) -> list[Wish]:
