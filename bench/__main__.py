@@ -22,7 +22,7 @@ def main() -> int:
             mark = "" if figure.kept else "   MISSED"
             sys.stderr.write(f"{figure.name:<28} {figure.value:>12.2f} {figure.unit}{mark}\n")
     host = {"python": platform.python_version(), "cores": os.cpu_count(), "machine": platform.machine()}
-    sys.stdout.write(json.dumps({"figures": found, "host": host}) + "\n")
+    sys.stdout.write(json.dumps({**found, "host": host}) + "\n")
     return 0 if kept else 1
 
 

@@ -26,7 +26,7 @@ SHORTEST_PASSPHRASE = 8
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
-    parser.add_argument("name", metavar="NAME", help="the name of the key in the home, such as plane or alice")
+    parser.add_argument("name", nargs="?", default="default", metavar="NAME", help="its name in the home (default)")
     secret = parser.add_mutually_exclusive_group()
     secret.add_argument("--passphrase", action="store_true", help="encrypt the private key; asks on the terminal")
     secret.add_argument("--passphrase-file", metavar="FILE", help="encrypt the private key with the first line of FILE")

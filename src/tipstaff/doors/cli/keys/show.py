@@ -18,7 +18,7 @@ from tipstaff.keys.known import read_known_keys
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
-    parser.add_argument("key", metavar="KEY", help="the name of a key in the home, a key id, or a file")
+    parser.add_argument("key", nargs="?", default="default", metavar="KEY", help="a name, a key id or a file (default)")
 
 
 def run(args: argparse.Namespace) -> int:
