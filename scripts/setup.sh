@@ -47,6 +47,16 @@ bubblewrap() {
         say "bubblewrap is missing and could not be installed: verify, keys and policy work without it, sandboxed runs will not; as root, run: apt-get install bubblewrap"
 }
 
+# The documents show `patch`, and the tests of keys start a real ssh-agent: they fail without, so say it here.
+tools_of_development() {
+    local missing=()
+    command -v patch >/dev/null || missing+=(patch)
+    command -v ssh-agent >/dev/null || missing+=(openssh-client)
+    command -v git >/dev/null || missing+=(git)
+    ((${#missing[@]} == 0)) || apt_install "${missing[@]}" ||
+        say "some tests will fail without ${missing[*]}; as root, run: apt-get install ${missing[*]}"
+}
+
 # --- Python ----------------------------------------------------------------------------------------------------------
 
 recent() { "$1" -I -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; }
@@ -96,6 +106,7 @@ install_packages() {
 [[ $NAME == core || $NAME == dev ]] || fail "the environment is core or dev, not $NAME"
 exec 9<requirements && flock 9  # two makes at once: the second waits, then finds nothing to do
 bubblewrap
+[[ $NAME == core ]] || tools_of_development
 if up_to_date; then exit 0; fi
 usable || make_environment
 touch "$UNFINISHED"

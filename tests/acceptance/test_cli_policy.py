@@ -24,7 +24,6 @@ rules:
     effect: ask
     when: {argv: [[deploy]]}
     approvals: {approvers: [alice]}
-tiers: {tolerate: {disk: weaker}}
 """
 
 

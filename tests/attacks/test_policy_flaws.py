@@ -262,3 +262,88 @@ def test_a_restricted_name_is_not_reached_through_a_script():
         "restricted",
         "tiers.tolerate",
     )
+
+
+RELEASED = {"secrets": [{"name": "*"}], "network": {"hosts": [{"host": "*"}]}}
+QUESTION = {"id": "first", "effect": "ask", "approvals": {"approvers": ["alice"]}}
+TWO_HOSTS = {"network": {"allowHosts": ["ok.example", "evil.example"]}}
+
+
+@pytest.mark.parametrize(
+    ("key", "name", "harmless", "more"),
+    [
+        ("secrets", "HARMLESS", {"secretNames": ["HARMLESS"]}, {"secretNames": ["HARMLESS", "DEPLOY_KEY"]}),
+        ("hosts", "ok.example", {"network": {"allowHosts": ["ok.example"]}}, TWO_HOSTS),
+    ],
+)
+def test_a_permitted_thing_carries_no_other_along(key, name, harmless, more):
+    """What is permitted for one secret or host is not permitted for a request that asks for another beside it."""
+    excepting = [*BASE["rules"], QUESTION | {"when": {key: ["*"]}, "except": [{key: [name]}]}]
+    allowing = [{"id": "only", "effect": "allow", "when": {key: [name]}}]
+
+    for rules, effect in ((excepting, "ask"), (allowing, "deny")):
+        assert ask(BASE | RELEASED | {"rules": rules}, **harmless).effect == "allow"
+        assert ask(BASE | RELEASED | {"rules": rules}, **more).effect == effect
+
+
+@pytest.mark.parametrize(
+    ("command", "effect"),
+    [("/opt/tools/bin/lint", "allow"), ("/opt/tools/../../bin/bash", "deny"), ("/opt/tools/..", "deny")],
+)
+def test_a_folder_of_programs_is_not_left_by_dots(command, effect):
+    """A rule that allows the programs below a folder allows none that is reached by `..` from there."""
+    rules = [{"id": "tools", "effect": "allow", "when": {"argv": [["/opt/tools/*", "..."]]}}]
+
+    assert ask(BASE | {"rules": rules}, execution={"kind": "argv", "command": command}).effect == effect
+
+
+@pytest.mark.parametrize(
+    ("execution", "restricted"),
+    [
+        ({"kind": "shell", "script": "id", "shell": "bash"}, "bash"),
+        ({"kind": "shell", "script": "id"}, "sh"),
+        ({"kind": "python", "source": "1"}, "python3"),
+        (MOCK, "mock"),
+    ],
+)
+def test_a_restricted_interpreter_is_not_reached_by_another_kind(execution, restricted):
+    """A restricted name is refused also where a script or an agent would start it; another name changes nothing."""
+    assert ask(BASE | {"restricted": [restricted]}, execution=execution).rules == ("restricted",)
+    assert ask(BASE | {"restricted": ["zsh"]}, execution=execution).effect == "allow"
+
+
+@pytest.mark.parametrize(
+    ("host", "effect"),
+    [
+        ("64:ff9b::a9fe:a9fe", "deny"),
+        ("64:ff9b:1::a9fe:a9fe", "deny"),
+        ("2002:a9fe:a9fe::1", "deny"),
+        ("::169.254.169.254", "deny"),
+        ("::ffff:0:169.254.169.254", "deny"),
+        ("2001:db8::1", "allow"),
+        ("::1", "allow"),
+    ],
+)
+def test_a_denied_address_does_not_hide_in_another(host, effect):
+    """An IPv4 address inside an IPv6 one is refused, since a denial of the first would not be seen in the second."""
+    network = {"hosts": [{"host": "*"}], "deny": ["169.254.169.254"]}
+
+    assert ask(BASE | {"network": network}, network={"allowHosts": [host]}).effect == effect
+
+
+@pytest.mark.parametrize("hosts", [["*"], ["api.example.com", "*.example.com"]])
+def test_a_star_of_the_protocols_policy_is_no_wildcard(hosts):
+    """Hosts of a `warrant.policy.v1` are exact, so a document with a wildcard is refused; one without it loads."""
+    with pytest.raises(PolicyError, match="exact"):
+        load_policy(json.dumps(WARRANT | {"network": {"defaultDeny": True, "allowHosts": hosts}}))
+    load_policy(json.dumps(WARRANT))
+
+
+@pytest.mark.parametrize("name", ["OPENSSL_CONF", "MAKEFILES", "SVN_SSH", "CLASSPATH", "LUA_INIT", "VIMINIT"])
+def test_a_variable_does_not_turn_an_allowed_command(name):
+    """A variable that makes a known program load or run something else keeps an allow rule from matching."""
+    rules = [{"id": "curl", "effect": "allow", "when": {"argv": [["curl", "..."]]}}]
+    execution = {"kind": "argv", "command": "curl"}
+
+    assert ask(BASE | {"rules": rules}, execution=execution | {"env": {"vars": {name: "x"}}}).effect == "deny"
+    assert ask(BASE | {"rules": rules}, execution=execution | {"env": {"vars": {"MODE": "x"}}}).effect == "allow"

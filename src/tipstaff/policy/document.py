@@ -27,7 +27,7 @@ Word = Annotated[str, msgspec.Meta(max_length=4096)]  # an argument may be empty
 Token = Word | Annotated[tuple[Word, ...], msgspec.Meta(min_length=1)]
 ArgvPattern = Annotated[tuple[Token, ...], msgspec.Meta(min_length=1)]
 Kind = Literal["argv", "shell", "python", "agent"]
-Weakness = Literal["weaker", "unenforceable"]
+Weakness = Literal["enforced", "weaker", "unenforceable"]  # the least that is good enough
 
 
 # msgspec hands frozen and kw_only down to subclasses; type checkers must be told.
@@ -220,14 +220,18 @@ class Reply(Section):
 
 
 class Tolerate(Section):
-    """Clauses that may be less than enforced, and by how much."""
+    """Clauses that may be less than enforced, and by how much.
+
+    A quota of the file system is a rare thing to have, so that a bound on disk space which is only watched is good
+    enough unless a policy says `disk: enforced`.
+    """
 
     network: Weakness | None = None
     hosts: Weakness | None = None
     memory: Weakness | None = None
     cpu: Weakness | None = None
     pids: Weakness | None = None
-    disk: Weakness | None = None
+    disk: Weakness | None = "weaker"
     time: Weakness | None = None
     output: Weakness | None = None
     files: Weakness | None = None

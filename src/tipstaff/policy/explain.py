@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
 MOST_STEPS: Final = 64  # each reason takes one step; a request with more wishes than that is not explained by a patch
 FEW_STEPS: Final = 16  # up to here each step is left out once; that takes the square of their number
+SHORT: Final = 64 * 1024  # characters of a file that is read so often
 
 Edits = tuple[Edit, ...]
 Manner = Callable[[Tree, Edits], Tree]
@@ -120,7 +121,9 @@ class _Search:
 
     def _needed(self, steps: list[Edits]) -> list[Edits]:
         """Leave out each step that is not missed."""
-        for index in reversed(range(len(steps) if len(steps) <= FEW_STEPS else 0)):
+        if len(steps) > FEW_STEPS or len(self.draft.tree.text) > SHORT:
+            return steps
+        for index in reversed(range(len(steps))):
             shorter = steps[:index] + steps[index + 1 :]
             draft = self._replayed(shorter) if shorter else None
             if draft is not None and self._is_goal(draft.policy):

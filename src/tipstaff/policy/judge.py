@@ -6,13 +6,17 @@
 Pure and total: whatever stands in the strings of a request that parsed, there is a decision.
 """
 
+from itertools import chain
 from typing import Final
+
+import msgspec
 
 from tipstaff.errors import CanonicalError
 from tipstaff.model.decision import Decision, Effect, Effective, Requirement
 from tipstaff.model.facts import Facts
+from tipstaff.model.network import Egress, Network
 from tipstaff.model.noun import NO_CONTENT, noun_digest
-from tipstaff.model.request import Request
+from tipstaff.model.request import Files, Request
 from tipstaff.policy.case import Case, Finding, Findings, open_case, shown
 from tipstaff.policy.checks import environment, files, limits, network, requester, secrets, tiers
 from tipstaff.policy.compiled import Policy
@@ -22,6 +26,7 @@ from tipstaff.policy.suggest import allowing_rule, excepting
 
 NO_FACTS: Final = Facts()
 MILLISECONDS: Final = 1000
+MOST_WISHES: Final = 1024  # of one sort; each is compared with each grant, so a long list costs more than to write it
 
 
 class Judgement:
@@ -45,8 +50,9 @@ class Judgement:
 
 def judge(request: Request, policy: Policy, facts: Facts = NO_FACTS) -> Judgement:
     """Judge `request` by `policy`."""
-    case, findings = open_case(request, policy, facts), Findings()
+    findings = Findings()
     request_hash = _hash(request, findings)
+    case = open_case(_bounded(request, findings), policy, facts)
     requester.check(case, findings)
     matching = _check_rules(case, findings)
     effective = _effective(case, findings, matching)
@@ -79,6 +85,16 @@ def _hash(request: Request, findings: Findings) -> str:
             "builtin.request", "the request has no canonical form: it holds text or numbers that JSON cannot carry"
         )
         return NO_CONTENT
+
+
+def _bounded(request: Request, findings: Findings) -> Request:
+    """Refuse more wishes than anybody has, and take them away, so that the rest is judged in a moment."""
+    ways = [(rule.ports, rule.methods, rule.paths, rule.addresses) for rule in request.egress.rules]
+    lists = (request.network.allow_hosts, request.secret_names, request.files.readable, ways, *chain(*ways))
+    if max(map(len, lists)) <= MOST_WISHES:
+        return request
+    findings.deny("builtin.request", f"the request lists more than {MOST_WISHES} hosts, secrets, folders or the like")
+    return msgspec.structs.replace(request, network=Network(), egress=Egress(), secret_names=(), files=Files())
 
 
 def _check_rules(case: Case, findings: Findings) -> list[Rule]:

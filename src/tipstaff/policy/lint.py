@@ -10,7 +10,7 @@ from tipstaff.model.tiers import rank
 from tipstaff.policy import document, hosts
 from tipstaff.policy.compiled import Policy
 from tipstaff.policy.patterns import any_of, is_literal, overlaps
-from tipstaff.policy.programs import alternatives, basename, is_launcher
+from tipstaff.policy.programs import REST, alternatives, basename, is_launcher
 from tipstaff.policy.strict_yaml import Path
 
 BLIND: Final = ("shell", "python", "agent")  # executions whose commands no pattern sees
@@ -31,6 +31,7 @@ def remarks(policy: Policy) -> tuple[Remark, ...]:
         for check in (
             _nothing,
             _blind_rules,
+            _spelled_rules,
             _idle_principals,
             _idle_rules,
             _idle_hosts,
@@ -66,6 +67,32 @@ def _blind_rules(source: document.Document) -> Iterator[Remark]:
             ("rules", index, "when", "argv"),
             f"the rule `{rule.id}` does not see {programs} inside scripts, which `{around[0]}` lets run",
         )
+
+
+def _spelled_rules(source: document.Document) -> Iterator[Remark]:
+    """Warn of rules that forbid some arguments of a program whose other arguments are permitted."""
+    for index, rule in enumerate(source.rules):
+        for place, pattern in enumerate(_opened(rule).argv or ()):
+            programs = alternatives(pattern[0])
+            if rule.effect == "allow" or pattern[1:] in ((), (REST,)) or not _elsewhere(source, rule, programs):
+                continue
+            message = f"the rule `{rule.id}` knows its arguments in this order and spelling only"
+            yield Remark(
+                ("rules", index, "when", "argv", place),
+                f"{message}; safer: allow the command lines of `{programs[0]}` that you mean, and no others",
+            )
+
+
+def _elsewhere(source: document.Document, rule: document.Rule, programs: tuple[str, ...]) -> bool:
+    """Say whether a milder rule lets one of `programs` run with any arguments."""
+    for other in source.rules:
+        when = _opened(other)
+        if other is rule or other.effect in ("deny", rule.effect) or "argv" not in (when.kinds or ("argv",)):
+            continue
+        whole = [pattern[0] for pattern in when.argv or () if pattern[1:] == (REST,)]
+        if when.argv is None or any(_meet(alternatives(one), programs) for one in whole):
+            return True
+    return False
 
 
 def _lets_scripts_run(rule: document.Rule) -> bool:

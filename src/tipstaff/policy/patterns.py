@@ -68,7 +68,7 @@ def any_of(patterns: Iterable[str]) -> Match:
     """Compile `patterns` into one question: does one of them match? Plain names are looked up, not tried."""
     spelled = [tokens(pattern) for pattern in patterns]
     wild = [text for text in spelled if STAR in text or ONE in text]
-    plain = frozenset(text for text in spelled if text not in wild)
+    plain = frozenset(text for text in spelled if STAR not in text and ONE not in text)
     if STAR in wild:
         return _anything
     if not wild:

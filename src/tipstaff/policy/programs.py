@@ -15,26 +15,17 @@ REST: Final = "..."
 SYSTEM: Final = ("/usr/bin/", "/bin/")  # where a bare name is found inside the sandbox
 
 SHELLS: Final = (
-    "sh",
-    "bash",
-    "dash",
-    "zsh",
-    "ksh",
-    "mksh",
-    "fish",
-    "csh",
-    "tcsh",
-    "rbash",
-    "busybox",
-    "toybox",
-    "pwsh",
-)
+    "sh", "bash", "dash", "ash", "zsh", "ksh*", "mksh", "lksh", "yash", "posh", "fish", "csh", "tcsh", "rbash", "xonsh",
+    "nu", "elvish", "busybox*", "toybox", "pwsh",
+)  # fmt: skip
 WRAPPERS: Final = (  # run the command that stands in their arguments
     "env", "xargs", "sudo", "su", "doas", "runuser", "pkexec", "nice", "ionice", "chrt", "taskset", "nohup",
     "timeout", "setsid", "time", "watch", "stdbuf", "script", "parallel", "strace", "ltrace", "gdb", "chroot",
     "unshare", "nsenter", "setpriv", "capsh", "bwrap", "firejail", "flock", "start-stop-daemon", "systemd-run",
-    "ssh", "tmux", "screen", "expect", "socat", "faketime", "fakeroot", "ld.so", "ld-linux-*", "prlimit", "setarch",
-    "linux32", "linux64", "cpulimit", "unbuffer", "rlwrap", "entr", "find", "fd",
+    "ssh", "tmux", "screen", "expect", "socat", "faketime", "fakeroot", "ld.so", "ld-linux-*", "ld-musl-*", "prlimit",
+    "setarch", "linux32", "linux64", "cpulimit", "unbuffer", "rlwrap", "entr", "find", "fd", "fdfind", "valgrind",
+    "perf", "hyperfine", "xvfb-run", "dbus-run-session", "sg", "at", "batch", "run-parts", "gosu", "su-exec", "tini",
+    "dumb-init", "numactl", "eatmydata", "proxychains*", "torsocks", "aa-exec", "runcon", "sshpass",
 )  # fmt: skip
 INTERPRETERS: Final = (  # run code that stands in their arguments, or in a file that the run itself can write
     "python*", "pypy*", "perl*", "ruby*", "irb", "node", "nodejs", "deno", "bun", "php*", "lua*", "tclsh*", "wish*",
@@ -86,7 +77,7 @@ class ArgvPattern:
         count = len(self._middle)
         if len(args) < count or (len(args) > count and not self._open):
             return False
-        if not (self._broad(basename(command)) if broad else self._strict(command)):
+        if not (self._broad(basename(command)) if broad else self._strict(command) and ".." not in command.split("/")):
             return False
         return all(token(argument) for token, argument in zip(self._middle, args, strict=False))
 

@@ -23,7 +23,9 @@ STEERING: Final = any_of(  # variables that make a known program run something e
         "GIT_*", "PYTHON*", "PERL*", "RUBY*", "NODE_*", "NPM_CONFIG_*", "npm_config_*", "JAVA_TOOL_OPTIONS",
         "_JAVA_OPTIONS", "JDK_*", "*PAGER", "*EDITOR", "VISUAL", "BROWSER", "SHELL", "LESS*", "*_COMMAND", "*_RSH",
         "*_ASKPASS", "CARGO_*", "RUST*", "GO*", "CC", "CXX", "MAKEFLAGS", "*RC", "*_HOME", "*CONFIG*", "PIP_*",
-        "UV_*", "XDG_*", "TAR_OPTIONS", "GREP_OPTIONS", "*_OPTIONS", "*_OPTS",
+        "UV_*", "XDG_*", "*_OPTIONS", "*_OPTS", "OPENSSL_*", "MAKEFILES", "GNUMAKEFLAGS", "*_SSH", "*_CONNECT_PROG",
+        "*INIT", "CLASSPATH", "AWK*PATH", "LUA*", "HGRCPATH", "PHP*", "BUN_*", "DENO_*", "DOTNET_*", "CORECLR_*",
+        "GEM_*", "BUNDLE_*", "ZDOTDIR",
     )
 )  # fmt: skip
 
@@ -120,7 +122,7 @@ def _tests(
         ("agents", condition.agents, lambda: _name_test("agent", condition.agents)),
         ("pools", condition.pools, lambda: _name_test("pool", condition.pools)),
         ("tools", condition.tools, lambda: _tool_test(condition.tools, broad=broad)),
-        ("secrets", condition.secrets, lambda: _secret_test(condition.secrets)),
+        ("secrets", condition.secrets, lambda: _secret_test(condition.secrets, broad=broad)),
         ("hosts", condition.hosts, lambda: _host_test(condition.hosts, broad=broad)),
     ]
     return tuple((facet, make()) for facet, given, make in made if given is not None)
@@ -138,15 +140,19 @@ def _tool_test(patterns: tuple[str, ...] | None, *, broad: bool) -> Test:
     return lambda case: together(match(tool) for tool in case.tools)
 
 
-def _secret_test(patterns: tuple[str, ...] | None) -> Test:
+def _secret_test(patterns: tuple[str, ...] | None, *, broad: bool) -> Test:
     match = any_of(patterns or ())
-    return lambda case: any(match(name) for name in case.secrets)
+    # What is permitted for one secret or host must not carry another along.
+    together = any if broad else all
+    return lambda case: bool(case.secrets) and together(match(name) for name in case.secrets)
 
 
 def _host_test(patterns: tuple[str, ...] | None, *, broad: bool) -> Test:
     normal = tuple(hosts.normal_pattern(pattern) for pattern in patterns or ())
-    meets = hosts.overlaps if broad else hosts.covers
-    return lambda case: any(meets(pattern, host) for host in case.hosts for pattern in normal)
+    meets, together = (hosts.overlaps, any) if broad else (hosts.covers, all)
+    return lambda case: (
+        bool(case.hosts) and together(any(meets(pattern, host) for pattern in normal) for host in case.hosts)
+    )
 
 
 def _argv_test(patterns: tuple[ArgvPattern, ...], *, broad: bool) -> Test:

@@ -212,8 +212,12 @@ class _Reader:
 
     def _check_key_place(self, event: Any, parent: Node, spot: Spot) -> None:
         """Refuse the `? key` form: edits by place could not tell it from a value."""
-        before = self.text[parent.spot.start : spot.start]
-        explicit = before.rstrip().endswith("?") if parent.flow else spot.column != parent.spot.column
+        if parent.flow:
+            last = next(reversed(parent.children.values()), None)  # what is before it was looked at for its own key
+            before = self.text[last.spot.end if last else parent.spot.start : spot.start]
+            explicit = before.rstrip().endswith("?")
+        else:
+            explicit = spot.column != parent.spot.column
         if explicit:
             self._fault(event, "write the key as `key: value`, without `?`")
 

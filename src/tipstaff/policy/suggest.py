@@ -48,15 +48,24 @@ def excepting(case: Case, rule: Rule) -> Cure:
     """Suggest an exception to `rule` for this request."""
 
     def cure() -> tuple[Edit, ...]:
-        return (appended(case.policy.value, ("rules", rule.index, "except"), exact_condition(case)),)
+        condition = exact_condition(case) | _told_apart(case, rule)
+        return (appended(case.policy.value, ("rules", rule.index, "except"), condition),)
 
     return cure
+
+
+def _told_apart(case: Case, rule: Rule) -> dict[str, Any]:
+    """Describe what else the rule looks at, so that what it says of another host, secret or pool stays."""
+    seen = {"doors": (case.door,), "pools": (case.pool,), "tools": case.tools, "secrets": case.secrets}
+    names = {key: [escape(name) for name in dict.fromkeys(found)] for key, found in seen.items()}
+    names["hosts"] = list(dict.fromkeys(case.hosts))
+    return {key: found for key, found in names.items() if getattr(rule.source.when, key, None) is not None}
 
 
 def _fresh_id(case: Case) -> str:
     """Name the new rule after what it allows, unlike every rule that is there."""
     words = [basename(case.command), *case.args[:1]] if case.command is not None else [case.kind]
     slug = re.sub(r"[^a-z0-9]+", "-", "-".join(["allow", *words]).lower())[:48].strip("-")
-    taken = {rule.id for rule in case.policy.tables.rules.rules}
+    taken = {rule.id for rule in case.policy.tables.rules.rules} | {grant.id for grant in case.policy.tables.hosts}
     candidates = [slug, *(f"{slug}-{number}" for number in range(2, len(taken) + 3))]
     return next(candidate for candidate in candidates if candidate not in taken)

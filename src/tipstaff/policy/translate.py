@@ -41,8 +41,6 @@ def _appended(edit: Append, value: Any) -> Edit | None:
             return appended(value, ("network", "allowHosts"), grant["host"])
         case Append(path=("secrets",), value=dict(grant)):
             return appended(value, ("secrets", "releasable"), _releasable(grant))
-        case Append(path=("secrets", int(index), "pools"), value=str(pool)):
-            return _plain(value, ("secrets", "releasable", index, "pools"), pool)
     return None
 
 

@@ -15,7 +15,7 @@ from tipstaff.policy.compiled import grant_id
 from tipstaff.policy.hosts import normal_address, normal_pattern
 from tipstaff.policy.paths import PathPattern
 from tipstaff.policy.patterns import glob, is_literal
-from tipstaff.policy.programs import REST, alternatives, launcher_fault
+from tipstaff.policy.programs import REST, alternatives, basename, launcher_fault
 from tipstaff.policy.remedy import Path
 
 RESERVED: Final = frozenset(
@@ -130,7 +130,7 @@ def _argv(pattern: tuple[Any, ...], path: Path) -> Iterator[Fault]:
             )
         elif token != REST:
             yield from _each((*path, index) if isinstance(token, tuple) else path, alternatives(token), glob)
-    if not all(alternatives(pattern[0])):
+    if not all(basename(name) for name in alternatives(pattern[0])):
         yield Fault((*path, 0), "a program has a name")
         return
     if not list(_each(path, alternatives(pattern[0]), glob)) and (launcher := launcher_fault(pattern)):

@@ -88,11 +88,15 @@ class _Warrant(_Part):
 def compiled(value: dict[str, Any], source: str) -> Policy:
     """Read the document `value` and compile it; its hash stays that of the JSON itself."""
     try:
-        read = msgspec.convert(value, _Warrant)
-        found = policy_from_value(ours(read), source)
-        return Policy(document=found.document, hash=digest(value), value=found.value, source=source)
+        read, hashed = msgspec.convert(value, _Warrant), digest(value)
     except (msgspec.ValidationError, CanonicalError) as error:
         raise PolicyError(f"this {WARRANT} document is wrong: {error}", source=source) from error
+    if wild := [host for host in read.network.allow_hosts if "*" in host]:
+        raise PolicyError(
+            f"this {WARRANT} document is wrong: its hosts are exact, and `{wild[0]}` is none", source=source
+        )
+    found = policy_from_value(ours(read), source)
+    return Policy(document=found.document, hash=hashed, value=found.value, source=source)
 
 
 def ours(read: _Warrant) -> dict[str, Any]:
@@ -114,8 +118,6 @@ def ours(read: _Warrant) -> dict[str, Any]:
             for one in read.secrets.releasable
         ],
         "limits": _limits(read.budget),
-        # That format has no word for a weaker clause, and bubblewrap's disk bound is one; everything else must hold.
-        "tiers": {"tolerate": {"disk": "weaker"}},
         "disclosure": ["none", "metadata-only", "redacted", "minimal-context", "full"],
         "data_classes": [
             {"data_class": one.data_class, "pools": [escape(pool) for pool in one.allow_pools]}
@@ -188,7 +190,8 @@ def exported(policy: Policy) -> Exported:
             "artifactsDays": policy.tables.retention.artifacts_days,
         },
     }
-    return Exported(value, tuple(_lost(source)))
+    again = policy_from_value(ours(msgspec.convert(value, _Warrant))).document
+    return Exported(value, tuple(_lost(source, again)))
 
 
 def _plain(patterns: tuple[str, ...]) -> list[str]:
@@ -200,7 +203,8 @@ def _exported_budget(limits: document.Limits) -> dict[str, Any]:
     if limits.spend_usd.max is not None:
         budget["maxSpendUsd"] = limits.spend_usd.max
     if limits.time.max is not None:
-        budget["maxDurationMin"] = limits.time.max / MINUTE
+        minutes, rest = divmod(limits.time.max, MINUTE)
+        budget["maxDurationMin"] = limits.time.max / MINUTE if rest else minutes
     return budget
 
 
@@ -208,7 +212,8 @@ def _exported_consent(rule: document.Rule) -> Iterator[dict[str, Any]]:
     """Give the consents that ask at least as often as `rule` does."""
     if rule.effect != "ask" or rule.approvals is None:
         return
-    approvers = _plain(rule.approvals.approvers)
+    # A glob is written as it is: a reader takes it for a name that nobody has, and then nobody can approve.
+    approvers = [tokens(name) if is_literal(name) else name for name in rule.approvals.approvers]
     when = rule.when if isinstance(rule.when, document.Condition) else document.Condition()
     only = {key for key in when.__struct_fields__ if getattr(when, key) is not None}
     kind = {frozenset(("secrets",)): "secret-release", frozenset(("agents",)): "agent-kind"}.get(
@@ -220,35 +225,52 @@ def _exported_consent(rule: document.Rule) -> Iterator[dict[str, Any]]:
         yield {"when": kind, **match, "approvers": approvers}
 
 
-def _lost(source: document.Document) -> Iterator[str]:
-    """List what a reader of that format will not know; where it matters, the export is wider than the policy."""
-    default = document.Document(version=document.VERSION, name=source.name)
+def _lost(source: document.Document, again: document.Document) -> Iterator[str]:
+    """List where the export, read `again`, does not say what the policy says; mostly it is wider."""
     for section, sentence in _SECTIONS.items():
-        if getattr(source, section) != getattr(default, section):
+        if _compared(source, section) != _compared(again, section):
             yield f"{section}: {sentence}"
+    kept = _compared(again, "rules")
     for rule in source.rules:
-        if rule.effect == "deny":
-            yield f"rules: `{rule.id}` denies, and that format has no denials"
-        elif rule.effect == "allow" and rule.when != "any":
-            yield f"rules: `{rule.id}` allows only what it matches, and that format allows every run"
-        elif rule.effect == "ask" and rule.when != "any":
-            yield f"rules: `{rule.id}` asks by secrets or agents at most; what else it matches becomes every run"
-    if source.agents is None:
-        yield "agents: the policy names none, so the export allows none"
-    if any("*" in grant.host for grant in source.network.hosts):
-        yield "network: hosts with a wildcard are left out"
-    if any(grant.ports or grant.methods or grant.paths or grant.addresses for grant in source.network.hosts):
-        yield "network: ports, methods, paths and addresses are left out, so the export is wider"
+        if _bare(rule) not in kept:
+            yield f"rules: `{rule.id}` {_RULES[rule.effect]}"
+    if not any(rule.effect == "allow" or (rule.effect == "ask" and rule.when == "any") for rule in source.rules):
+        yield "rules: what no rule speaks of is denied, and that format allows every run"
 
 
+def _compared(source: document.Document, section: str) -> Any:
+    """Give a section without what decides nothing: ids, order, reasons and examples."""
+    if section == "network":
+        network = source.network
+        return network.default_deny, network.deny, {msgspec.structs.replace(one, id=None) for one in network.hosts}
+    if section == "rules":
+        return [_bare(rule) for rule in source.rules]
+    return getattr(source, section)
+
+
+def _bare(rule: document.Rule) -> document.Rule:
+    return msgspec.structs.replace(rule, id="", reason="", match=(), no_match=())
+
+
+_RULES: Final = {
+    "deny": "denies, and that format has no denials",
+    "allow": "allows only what it matches, and that format allows every run",
+    "ask": "asks by secrets or agents at most; what else it matches becomes every run",
+}
 _SECTIONS: Final = {
     "safe_mode": "that format has no safe mode",
     "restricted": "that format has no restricted names",
     "principals": "that format does not say who may ask",
+    "pools": "that format names pools one by one; globs are left out",
+    "agents": "that format names agent kinds one by one; what is not named there may not run",
+    "network": "that format has exact hosts only: wildcards, denials and whatever narrows a host are left out",
+    "secrets": "that format has names and pools only: globs and whatever else narrows a secret are left out",
     "env": "that format does not speak of inherited variables",
     "files": "that format does not speak of folders",
+    "limits": "that format bounds time and money only",
     "reply": "that format does not bound replies",
     "tiers": "that format does not speak of tiers",
     "disclosure": "that format does not list disclosure modes",
+    "data_classes": "that format names pools one by one; globs are left out",
     "contract": "that format does not say how long a contract lives",
 }

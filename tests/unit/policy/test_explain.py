@@ -114,7 +114,13 @@ SCENARIOS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     "a workspace in place": (request(files={"workspace": "/srv/work/a", "inPlace": True}), {}),
     "readable files": (request(files={"readable": ["/srv/data/one", "/srv/data/two"]}), {}),
     "a disclosure": (request(disclosure="full"), {}),
-    "a weaker tier": (GIT, {"facts": Facts(tiers=(at_best("process"), at_best("bwrap")))}),
+    "a weaker tier": (
+        GIT,
+        {
+            "facts": Facts(tiers=(at_best("process"), at_best("bwrap"))),
+            "policy": {"tiers": {"tolerate": {"disk": "enforced"}}},
+        },
+    ),
     "a tier that enforces little": (
         request(isolation="process"),
         {

@@ -147,3 +147,10 @@ def test_the_table_is_shown_whole():
 
     assert [line.split(" | ")[0].strip("| ") for line in text.splitlines()[2:]] == list(LIMITS)
     assert "10s, at most 10m" in text
+
+
+@pytest.mark.parametrize("name", ["maxSpendUsd", "maxDurationMin"])
+def test_a_budget_beyond_every_number_is_refused(ask, name):
+    """A whole number that no float can hold is a denial and never an exception; a large one is clamped."""
+    assert ask({}, budget={name: 10**400}).effect == "deny"
+    assert ask({}, budget={name: 10**12}).effect == "allow"

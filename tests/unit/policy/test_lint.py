@@ -14,7 +14,7 @@ GOOD: dict[str, Any] = {
     "name": "team",
     "principals": [{"id": "builder"}, {"id": "alice"}],
     "rules": [
-        {"id": "git", "effect": "allow", "when": {"kinds": ["argv"], "argv": [["git", "..."]]}},
+        {"id": "git", "effect": "allow", "when": {"kinds": ["argv"], "argv": [["git", ["log", "push"], "..."]]}},
         {"id": "no-push", "effect": "deny", "when": {"argv": [["git", "push", "..."]]}},
         {
             "id": "deploy",
@@ -37,6 +37,9 @@ CASES = [
     (("rules", 0, "when"), {"principals": ["alice"], "argv": [["git"]]}, None),
     (("rules", 0, "when"), {"principals": ["carol"], "argv": [["git"]]}, "never matches"),
     (("rules", 0, "when"), {"principals": ["builder"], "argv": [["git"]]}, "no rule ever lets `alice` do anything"),
+    (("rules", 0, "when", "argv"), [["git", "..."]], "in this order and spelling only"),
+    (("rules", 0, "when"), {"kinds": ["argv"]}, "in this order and spelling only"),
+    (("rules", 1, "when", "argv"), [["git", "..."]], None),
     (("rules", 0, "when", "pools"), ["big"], "`pools` has none of `big`"),
     (("rules", 2, "approvals", "approvers"), ["builder"], "can never be approved"),
     (("rules", 2, "approvals"), {"approvers": ["builder"], "separate": False}, None),
@@ -76,7 +79,7 @@ def test_a_policy_is_put_in_words():
     """Every rule and every grant has its sentence."""
     words = describe(policy_from_value(GOOD))
 
-    assert words.allows == ("git: whoever is named may run `git …`",)
+    assert words.allows == ("git: whoever is named may run `git log|push …`",)
     assert words.asks == (
         "deploy: `builder` may run `deploy`; 1 of `alice`, `bob` must approve, by same-uid at least, within 1d",
     )

@@ -134,7 +134,7 @@ def test_an_allowed_request_needs_no_remedy():
 @pytest.mark.parametrize(
     ("reports", "tolerate"),
     [
-        ((at_best("bwrap"),), {}),
+        ((at_best("bwrap"),), {"disk": "enforced"}),
         ((TierReport(name="bwrap", available=False), at_best("gvisor")), {"disk": "weaker"}),
     ],
 )
@@ -175,3 +175,71 @@ def test_a_missing_section_is_made_whole():
     assert appended({"network": {}}, ("network", "hosts"), 1) == AddKey(("network",), "hosts", [1])
     assert appended({"network": {"hosts": []}}, ("network", "hosts"), 1) == Append(("network", "hosts"), 1)
     assert assigned({"a": 1}, ("a",), 2) == SetValue(("a",), 2)
+
+
+@pytest.mark.parametrize(
+    ("sections", "fields", "others"),
+    [
+        (
+            {"principals": [{"id": "*", "kinds": ["human"]}]},
+            {},
+            [{"requestedBy": WHO | {"id": "bob"}}, {"tool": "other"}],
+        ),
+        ({"principals": [{"id": "*", "tools": {"allow": []}}]}, {}, [{"requestedBy": WHO | {"id": "bob"}}]),
+        (
+            {"principals": [{"id": "*"}]},
+            {"network": {"allowHosts": ["a.example"]}},
+            [{"requestedBy": WHO | {"id": "bob"}}],
+        ),
+        (
+            {"secrets": [{"name": "*", "principals": ["alice"]}]},
+            {"secretNames": ["TOKEN"]},
+            [{"secretNames": ["DEPLOY_KEY"]}],
+        ),
+        (
+            {
+                "principals": [{"id": "*"}],
+                "pools": ["*"],
+                "secrets": [{"name": "TOKEN", "pools": ["gpu"], "principals": ["bob"]}],
+            },
+            {"secretNames": ["TOKEN"]},
+            [{"pool": "gpu"}, {"requestedBy": WHO | {"id": "bob"}}],
+        ),
+        (
+            {
+                "network": {"hosts": [{"host": "*"}]},
+                "rules": [*BASE["rules"], {"id": "net", "effect": "deny", "when": {"hosts": ["*"]}}],
+            },
+            {"network": {"allowHosts": ["a.example"]}},
+            [{"network": {"allowHosts": ["b.example"]}}],
+        ),
+        (
+            {"pools": ["*"], "rules": [*BASE["rules"], {"id": "no", "effect": "deny", "when": {"pools": ["prod-*"]}}]},
+            {"pool": "prod-a"},
+            [{"pool": "prod-b"}],
+        ),
+    ],
+)
+def test_a_remedy_is_for_this_request_alone(sections, fields, others):
+    """What lifts one request's denial lifts none of another requester, host, secret, tool or pool."""
+    value: dict[str, Any] = BASE | sections
+    whole = {"requestedBy": WHO, "execution": {"kind": "argv", "command": "git"}} | fields
+    (remedy,) = judge(parse_request(whole), policy_from_value(value)).remedies
+    policy = policy_from_value(applied(value, remedy.edits))
+
+    assert judge(parse_request(whole), policy).decision.effect == "allow"
+    assert [judge(parse_request(whole | other), policy).decision.effect for other in others] == ["deny"] * len(others)
+
+
+def test_a_secret_is_offered_on_the_terms_that_it_has():
+    """A requester who is added to an injected secret gets it injected, not in the environment."""
+    terms = {"way": "inject", "header": "Authorization", "hosts": ["a.example"], "ttl": "10m"}
+    value: dict[str, Any] = BASE | {"secrets": [{"name": "T*", "principals": ["alice"]} | terms]}
+    request = parse_request(
+        {"requestedBy": WHO, "execution": {"kind": "argv", "command": "git"}, "secretNames": ["TOKEN"]}
+    )
+    (remedy,) = judge(request, policy_from_value(value)).remedies
+    effective = judge(request, policy_from_value(applied(value, remedy.edits))).decision.effective
+
+    assert effective is not None
+    assert [(lease.way, lease.ttl_seconds) for lease in effective.secrets] == [("inject", 600)]

@@ -138,7 +138,13 @@ def test_a_rule_that_demands_more_takes_the_fallback_away(ask):
 
 @pytest.mark.parametrize(
     ("tolerate", "allowed"),
-    [({}, False), ({"disk": "weaker"}, True), ({"disk": "unenforceable"}, True), ({"cpu": "weaker"}, False)],
+    [
+        ({}, True),
+        ({"disk": "weaker"}, True),
+        ({"disk": "unenforceable"}, True),
+        ({"disk": "enforced"}, False),
+        ({"cpu": "weaker", "disk": "enforced"}, False),
+    ],
 )
 def test_a_weaker_clause_must_be_tolerated(ask, tolerate, allowed):
     """A clause that the tier holds only in part refuses the run unless the policy tolerates that much."""

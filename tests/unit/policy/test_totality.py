@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -102,14 +103,14 @@ def test_deciding_never_raises(request_, facts):
     assert len(judgement.remedies) >= (judgement.decision.effect == "deny")
 
 
-def test_long_lists_are_decided_too():
-    """Tens of thousands of hosts, secrets, arguments and variables get an answer."""
-    many = [f"h{number}.example" for number in range(20_000)]
+@pytest.mark.parametrize(("wishes", "rules"), [(1000, ("glob",)), (20_000, ("builtin.request", "glob"))])
+def test_long_lists_are_decided_too(wishes, rules):
+    """A hundred thousand arguments and variables are judged, and more hosts and secrets than anybody has refused."""
     request = parse_request(
         {
             "requestedBy": {"kind": "agent", "id": "builder"},
-            "network": {"allowHosts": many},
-            "secretNames": [f"S{number}" for number in range(20_000)],
+            "network": {"allowHosts": [f"h{number}.example" for number in range(wishes)]},
+            "secretNames": [f"S{number}" for number in range(wishes)],
             "execution": {
                 "kind": "argv",
                 "command": "ab",
@@ -119,7 +120,24 @@ def test_long_lists_are_decided_too():
         }
     )
 
-    assert decide(request, OPEN).rules == ("glob",)
+    assert decide(request, OPEN).rules == rules
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"network": {"allowHosts": ["a.example"] * 1025}},
+        {"egress": {"rules": [{"host": "a.example"}] * 1025}},
+        {"egress": {"rules": [{"host": "a.example", "paths": ["/x"] * 1025}]}},
+        {"secretNames": ["TOKEN"] * 1025},
+        {"files": {"readable": ["/srv"] * 1025}},
+    ],
+)
+def test_each_list_of_wishes_is_bounded(ask, fields):
+    """A list that would be compared with every grant is refused when it is longer than 1024."""
+    decision = ask({"secrets": [{"name": "*"}], "files": {"readable": ["/**"]}}, **fields)
+
+    assert decision.rules == ("builtin.request",)
 
 
 KEYS = st.sampled_from(["rules", "network", "hosts", "when", "argv", "id", "limits", "time", "max", "tiers", "name"])

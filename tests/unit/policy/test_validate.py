@@ -50,6 +50,8 @@ CASES = [
     (rule(when={"argv": [["..."]]}), rule(when={"argv": [["*", "..."]]}), "only as the last"),
     (rule(when={"argv": [["git", ["a", "..."]]]}), rule(when={"argv": [["git", ["a", "b"]]]}), "only as the last"),
     (rule(when={"argv": [[""]]}), rule(when={"argv": [["git", ""]]}), "has a name"),
+    (rule(when={"argv": [["/usr/bin/", "..."]]}), rule(when={"argv": [["/usr/bin/*", "..."]]}), "has a name"),
+    (rule(when={"argv": [["ash", "-c", "ls"]]}), rule(when={"argv": [["hash", "-c", "ls"]]}), "this rule cannot hold"),
     (rule(when={"argv": [["git", r"\d"]]}), rule(when={"argv": [["git", r"\*"]]}), "backslash"),
     (rule(when={"argv": [["ls"]], "kinds": ["shell"]}), rule(when={"argv": [["ls"]], "kinds": ["argv"]}), "kind argv"),
     (rule(when={"hosts": ["0x7f.1"]}), rule(when={"hosts": ["127.0.0.1"]}), "odd spelling"),

@@ -4,7 +4,6 @@ The ceiling is the least of the policy's maximum, the maxima of the rules that m
 A wish that is missing takes the default, clamped as well. Nothing here can raise a number.
 """
 
-import math
 from collections.abc import Callable, Iterable
 from typing import Final, NamedTuple
 
@@ -67,7 +66,7 @@ def _minutes(minutes: float | None) -> int | None:
 
 
 def _is_amount(value: float) -> bool:
-    return math.isfinite(value) and 0 <= value <= LARGEST
+    return 0 <= value <= LARGEST  # not a number is neither
 
 
 def _check_budget(budget: Budget, findings: Findings) -> None:

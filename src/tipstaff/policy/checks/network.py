@@ -14,7 +14,7 @@ from tipstaff.policy import hosts
 from tipstaff.policy.bounds import least
 from tipstaff.policy.case import Case, Cure, Findings, shown, wanted_egress
 from tipstaff.policy.compiled import HostEntry
-from tipstaff.policy.patterns import covers, tokens
+from tipstaff.policy.patterns import covers, escape, tokens
 from tipstaff.policy.remedy import Edit, Remove, appended, assigned
 
 _METHOD: Final = re.compile(r"[A-Z]{1,32}\Z")
@@ -169,10 +169,11 @@ def _cure_host(case: Case, wish: Wish) -> Cure:
     def cure() -> tuple[Edit, ...]:
         rule = wish.rule
         grant: dict[str, Any] = {"host": wish.host}
+        own = {"pools": [escape(case.pool)], "principals": [escape(case.principal)]}
         lists = {"ports": rule.ports, "methods": rule.methods, "paths": rule.paths, "addresses": wish.addresses}
         grant |= {key: list(items) for key, items in lists.items() if items}
         # What the grant must say besides, for the loader to take it and for the wish to be covered.
         grant |= {"inspect": True} if rule.methods or rule.paths else {"opaque": True} if rule.opaque else {}
-        return (appended(case.policy.value, ("network", "hosts"), grant),)
+        return (appended(case.policy.value, ("network", "hosts"), grant | own),)
 
     return cure

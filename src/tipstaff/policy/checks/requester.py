@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING
 
 from tipstaff.model.execution import AgentRun, Argv, Execution, Shell
 from tipstaff.policy.case import Case, Cure, Findings, shown
-from tipstaff.policy.patterns import escape, glob
+from tipstaff.policy.patterns import escape, glob, is_literal
 from tipstaff.policy.programs import basename
 from tipstaff.policy.remedy import Edit, Remove, appended, assigned
 
@@ -39,11 +39,11 @@ def _check_identity(case: Case, findings: Findings) -> None:
 
 def _check_principals(case: Case, findings: Findings) -> None:
     actor = case.request.requested_by
-    named = [entry for entry in case.policy.tables.principals if entry.matches(actor.id)]
+    named = (entry for entry in case.policy.tables.principals if entry.matches(actor.id))
     fitting = [entry for entry in named if not entry.kinds or actor.kind in entry.kinds]
     if not fitting:
         message = f"no entry of `principals` names {shown(actor.id)} as {actor.kind}"
-        findings.deny("principals", message, lambda: _name_principal(case, named))
+        findings.deny("principals", message, lambda: _name_principal(case, case.tools))
         return
     for tool in case.tools:
         _check_tool(case, tool, fitting, findings)
@@ -56,7 +56,7 @@ def _check_tool(case: Case, tool: str, entries: "list[PrincipalEntry]", findings
         findings.deny("principals", f"{who} may not use the tool {shown(tool)}", lambda: _undeny(case, tool, denying))
     if not any(entry.allows(tool) for entry in entries):
         message = f"{who} is not allowed the tool {shown(tool)}"
-        findings.deny("principals", message, lambda: _allow_tool(case, tool, entries[0]))
+        findings.deny("principals", message, lambda: _allow_tool(case, tool, entries))
 
 
 def _check_safe_mode(case: Case, findings: Findings) -> None:
@@ -71,10 +71,18 @@ def _check_safe_mode(case: Case, findings: Findings) -> None:
 
 def _check_restricted(case: Case, findings: Findings) -> None:
     restricted = case.policy.tables.restricted
-    names = {case.request.tool} | ({basename(case.command)} if case.command is not None else set())
-    for name in sorted(names):
+    for name in sorted({case.request.tool, *_programs(case.execution)}):
         if name.casefold() in restricted:
             findings.deny("restricted", f"nobody runs {shown(name)} here", _unrestrict(case, name))
+
+
+def _programs(execution: Execution) -> tuple[str, ...]:
+    """Name what would be started: a script starts its interpreter, whatever it starts then."""
+    if isinstance(execution, Argv):
+        return (basename(execution.command),)
+    if isinstance(execution, Shell):
+        return (execution.shell,)
+    return (execution.agent.kind,) if isinstance(execution, AgentRun) else ("python", "python3")
 
 
 def _check_pool(case: Case, findings: Findings) -> None:
@@ -113,16 +121,18 @@ def _texts(execution: Execution) -> tuple[str, ...]:
     return (execution.prompt,) if isinstance(execution, AgentRun) else (execution.source, *execution.args)
 
 
-def _name_principal(case: Case, named: "list[PrincipalEntry]") -> tuple[Edit, ...]:
+def _name_principal(case: Case, tools: tuple[str, ...]) -> tuple[Edit, ...]:
+    """Add an entry of its own: a longer list in another entry would be for everybody whom that one names."""
     actor = case.request.requested_by
-    if named:
-        return (appended(case.policy.value, ("principals", named[0].index, "kinds"), actor.kind),)
-    entry = {"id": escape(actor.id), "kinds": [actor.kind]}
+    entry = {"id": escape(actor.id), "kinds": [actor.kind], "tools": {"allow": [escape(tool) for tool in tools]}}
     return (appended(case.policy.value, ("principals",), entry),)
 
 
-def _allow_tool(case: Case, tool: str, entry: "PrincipalEntry") -> tuple[Edit, ...]:
-    return (appended(case.policy.value, ("principals", entry.index, "tools", "allow"), escape(tool)),)
+def _allow_tool(case: Case, tool: str, entries: "list[PrincipalEntry]") -> tuple[Edit, ...]:
+    own = next((entry for entry in entries if is_literal(entry.id)), None)
+    if own is None:
+        return _name_principal(case, (tool,))
+    return (appended(case.policy.value, ("principals", own.index, "tools", "allow"), escape(tool)),)
 
 
 def _undeny(case: Case, tool: str, entries: "list[PrincipalEntry]") -> tuple[Edit, ...]:

@@ -42,15 +42,9 @@ def _lease(name: str, entry: SecretEntry) -> SecretLease:
 def _cure(case: Case, name: str, named: list[SecretEntry]) -> Cure:
     def cure() -> tuple[Edit, ...]:
         value = case.policy.value
-        if not named:
-            grant = {"name": escape(name), "pools": [escape(case.pool)], "principals": [escape(case.principal)]}
-            return (appended(value, ("secrets",), grant),)
-        entry, place = named[0], ("secrets", named[0].index)
-        edits = []
-        if not entry.principals(case.principal):
-            edits.append(appended(value, (*place, "principals"), escape(case.principal)))
-        if not entry.pools(case.pool):
-            edits.append(appended(value, (*place, "pools"), escape(case.pool)))
-        return tuple(edits)
+        # On the terms of the entry that has the name, but for this requester in this pool alone.
+        terms = value["secrets"][named[0].index] if named else {}
+        own = {"name": escape(name), "pools": [escape(case.pool)], "principals": [escape(case.principal)]}
+        return (appended(value, ("secrets",), terms | own),)
 
     return cure
