@@ -79,6 +79,34 @@ def test_a_passphrase_encrypts(tipstaff, tmp_path):
     assert "no terminal" in tipstaff("new", "bob", "--passphrase").stderr
 
 
+def test_a_passphrase_has_a_bound(tipstaff, tmp_path):
+    """The longest that the cipher takes is taken; a longer one, or a file without an end, is a mistake."""
+    (tmp_path / "longest").write_text("é" * 511 + "x\n")
+    (tmp_path / "longer").write_text("é" * 512)
+
+    assert tipstaff("new", "alice", "--passphrase-file", tmp_path / "longest").returncode == 0
+    assert tipstaff("new", "bob", "--passphrase-file", tmp_path / "longer").returncode == 64
+    assert tipstaff("new", "bob", "--passphrase-file", "/dev/zero").returncode == 64
+
+
+@pytest.mark.parametrize("early", ["0001-01-01", "0999-12-31T23:59:59Z"])
+def test_any_year_can_be_said(tipstaff, tmp_path, early):
+    """A time of the first thousand years is spelled with four digits too, so that the file can be read again."""
+    (tmp_path / "plane.pem").write_text(PrivateKey.generate().public.pem)
+
+    assert tipstaff("trust", tmp_path / "plane.pem", "--not-before", early).returncode == 0
+    assert listed(tipstaff)["known"][0]["notBefore"].startswith(f"from {early[:10]}T")
+
+
+def test_a_name_that_is_not_text_is_refused(tipstaff, tmp_path):
+    """A name with bytes that are not UTF-8 is a mistake, and the known keys can still be read."""
+    (tmp_path / "plane.pem").write_text(PrivateKey.generate().public.pem)
+
+    assert tipstaff("trust", tmp_path / "plane.pem", "--name", "\udcff").returncode == 65
+    assert tipstaff("trust", tmp_path / "plane.pem", "--name", "é").returncode == 0
+    assert listed(tipstaff)["known"][0]["name"] == "é"
+
+
 def test_two_at_once_lose_nothing(tipstaff, tmp_path):
     """Keys that are trusted by many processes at once are all there afterwards."""
     files = []

@@ -1,6 +1,7 @@
 """`tipstaff verify` as a process: what it prints, and what it exits with."""
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -29,7 +30,7 @@ def tipstaff(tmp_path):
 
 def one_of_each() -> list[str]:
     """Name one file for each verdict and kind of document, among those that need a pinned key at the most."""
-    found = {}
+    found: dict[tuple[str, str], str] = {}
     for name, entry in INDEX["files"].items():
         if "known" not in entry and "artifacts" not in entry:
             kind = name.split("/")[-1].split(".")[0].split("-")[0]
@@ -93,6 +94,33 @@ def test_a_pipe_is_read(tipstaff):
     assert tipstaff("verify", "-", "--key", PLANE, stdin=b"\x00\xff").returncode == 1
 
 
+@pytest.mark.parametrize("closed", ["2>&-", "<&-"])
+def test_a_closed_stream_that_is_not_needed_changes_nothing(closed):
+    """Without a stderr, or without a stdin that nobody asked for, the verdict is the same."""
+    assert in_shell(f'"$0" verify {BUNDLE} --key {PLANE} {closed}').returncode == 0
+
+
+def test_a_closed_stdin_is_an_answer():
+    """A dash without a stdin is a file that cannot be read, not a fault of ours."""
+    ended = in_shell(f'"$0" verify - --key {PLANE} <&-')
+
+    assert (ended.returncode, ended.stderr) == (2, b"tipstaff: stdin is closed\n")
+
+
+def test_memory_is_asked_for_as_bytes_come():
+    """A small bundle is verified in little memory, from a file and from a pipe; endless input ends with a sentence."""
+    little = "ulimit -v 600000;"
+
+    assert in_shell(f'{little} "$0" verify {BUNDLE} --key {PLANE}').returncode == 0
+    assert in_shell(f'{little} cat {BUNDLE} | "$0" verify - --key {PLANE}').returncode == 0
+    assert in_shell(f'{little} "$0" verify /dev/zero --key {PLANE}').returncode == 71
+
+
+def in_shell(command: str) -> subprocess.CompletedProcess[bytes]:
+    """Run a line of shell in which $0 is the program."""
+    return subprocess.run(["/bin/sh", "-c", command, TIPSTAFF], capture_output=True, check=False, timeout=60)
+
+
 def test_a_wrong_key_file_is_an_error(tipstaff, tmp_path):
     """A key that is not there, or is no key, is a sentence with its own exit code and no verdict."""
     (tmp_path / "nonsense.pem").write_text("nonsense")
@@ -114,5 +142,8 @@ def test_artifacts_are_compared(tipstaff, tmp_path):
     command = ("verify", VECTORS / "valid/artifacts.json", "--key", tmp_path / "plane.pem", "--artifacts", folder)
 
     assert tipstaff(*command).returncode == 0
-    next(folder.iterdir()).write_text("something else")
+    (folder / "unasked").touch()
+    os.truncate(folder / "unasked", 1 << 36)  # more than there is memory: what the receipt does not name is not read
+    assert tipstaff(*command).returncode == 0
+    (folder / next(iter(entry["artifacts"]))).write_text("something else")
     assert tipstaff(*command).returncode == 1

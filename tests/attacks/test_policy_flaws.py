@@ -249,19 +249,17 @@ def test_a_claimed_twin_must_be_the_proved_one():
 
 
 def test_a_restricted_name_is_not_reached_through_a_script():
-    """Flaw 40: the shipped policy masks the restricted names inside; one that does not mask is refused or says so."""
+    """Flaw 40: the shipped policy masks the restricted names inside; one that does not says so, or refuses."""
     facts = Facts(tool_bound=True, tiers=(at_best("bwrap"),))
     masked = twin("twin-sentinel", facts, execution={"kind": "shell", "script": "rm -rf ."})
-    document = BASE | {"restricted": ["rm"], "tiers": {"tolerate": {"disk": "weaker"}}}
+    document = BASE | {"restricted": ["rm"]}
+    strict = document | {"tiers": {"tolerate": {"restricted": "enforced"}}}
 
     assert (masked.effect, masked.effective.mask) == ("allow", True)
     assert "rm" in masked.effective.restricted
-    assert ask(document, facts).rules == ("tiers.tolerate",)
-    assert ask(document, facts, execution={"kind": "argv", "command": "ls"}).effect == "allow"
-    assert ask(document, facts, execution={"kind": "argv", "command": "/srv/rm"}).rules == (
-        "restricted",
-        "tiers.tolerate",
-    )
+    assert "weaker" in [one.strength for one in ask(document, facts).effective.verdicts if one.clause == "restricted"]
+    assert ask(strict, facts).rules == ("tiers.tolerate",)
+    assert ask(document, facts, execution={"kind": "argv", "command": "/srv/rm"}).rules == ("restricted",)
 
 
 RELEASED = {"secrets": [{"name": "*"}], "network": {"hosts": [{"host": "*"}]}}

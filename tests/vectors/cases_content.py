@@ -27,6 +27,7 @@ from tests.vectors.story import (
     EXECUTED,
     LOG,
     LOG_HASH,
+    LOST,
     MODEL,
     ONLINE,
     ORG,
@@ -97,6 +98,12 @@ INVALID_CONTENT = [
         Run(events=(CREATED, ALLOWED, CLAIMED, REQUEUED, CLAIMED_2, *RAN)),
         (19,),
     ),
+    Vector(
+        "requeued-and-ended",
+        "The run was requeued and nobody claimed it again: no runner can have been lost.",
+        Run(events=(*BEFORE, REQUEUED, LOST), lost=True),
+        (19,),
+    ),
     Vector("not-claimed", "Nobody claimed the run.", Run(events=(CREATED, ALLOWED, CANCELLED)), (19,)),
     Vector("secret-not-granted", "A secret that is not in the contract.", Run(events=(*BEFORE, SECRET, *RAN)), (20,)),
     Vector(
@@ -139,6 +146,12 @@ INVALID_CONTENT = [
     # 23: places
     Vector("created-twice", "The run is created twice.", Run(events=(CREATED, CREATED, CLAIMED, *RAN)), (23,)),
     Vector("not-created", "The first event is not run.created.", Run(events=(ALLOWED, CLAIMED, *RAN)), (23,)),
+    Vector(
+        "not-created-but-something-new",
+        "The first event is of a type that nobody knows, and hence not run.created.",
+        Run(events=({"type": "moon.landed"}, ALLOWED, CLAIMED, *RAN)),
+        (23,),
+    ),
     Vector(
         "runner-before-claim",
         "A runner's event stands before the claim.",
@@ -184,6 +197,20 @@ INVALID_CONTENT = [
         "Approved when the command had run.",
         Run(events=(CREATED, ASKED, CLAIMED, STANDS, EXECUTED, granted(), COMPLETED)),
         (24,),
+    ),
+    Vector(
+        "approved-before-asked",
+        "Policy asked when somebody had approved already, and nobody did then.",
+        Run(events=(CREATED, granted(), ASKED, CLAIMED, *RAN)),
+        (24,),
+    ),
+    Vector(
+        "approval-forged",
+        "An approval that names a known key, carries none, and is not signed by it.",
+        Run(events=(CREATED, ASKED, altered(granted(), publicKeyPem=None), CLAIMED, *RAN)),
+        (24,),
+        pin=(),
+        known=(known("plane", "plane"), known("approver", "approver")),
     ),
     Vector(
         "approval-of-another",

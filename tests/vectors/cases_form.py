@@ -72,6 +72,12 @@ INVALID_FORM = [
         (0,),
     ),
     Vector(
+        "event-without-type",
+        "An event that does not say what it is.",
+        Run(events=(*BEFORE, STANDS, {"type": None}, EXECUTED, COMPLETED)),
+        (0,),
+    ),
+    Vector(
         "bundle-version",
         "An unknown version of the bundle.",
         Run(after=change("version", to="warrant.bundle.v2")),

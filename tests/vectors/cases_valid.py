@@ -42,13 +42,17 @@ from tests.vectors.story import (
     altered,
     at,
     granted,
+    granted_without_key,
     journal,
+    journal_with,
     known,
     materialized,
     refusal,
     refusal_with,
 )
 from tipstaff.model.execution import shell_hash
+
+NULLS = {**TREE, "bundleHash": None, "untrackedFiles": None, "deniedPatterns": None, "deniedPaths": None}
 
 VALID = [
     Vector("argv", "A command with its arguments, completed, with a diff and a log.", Run()),
@@ -72,6 +76,11 @@ VALID = [
         "failed", "The command failed.", Run(events=(*BEFORE, STANDS, {**EXECUTED, "exitCode": 1}, *RESULTS, FAILED))
     ),
     Vector("cancelled", "Somebody stopped the run.", Run(events=(*BEFORE, STANDS, CANCELLED))),
+    Vector(
+        "cancelled-by-a-slow-clock",
+        "The runner, whose clock is behind the plane's, stopped the run.",
+        Run(events=(*BEFORE, STANDS, CANCELLED), times={3: 50, 4: 60}),
+    ),
     Vector("lost", "The runner was lost: the plane alone signs.", Run(events=(*BEFORE, STANDS, LOST), lost=True)),
     Vector(
         "lost-with-runner-key",
@@ -94,6 +103,13 @@ VALID = [
         "approved-without-key",
         "Approved with a signature whose key does not travel along: the plane alone vouches.",
         Run(events=(CREATED, ASKED, REQUESTED, altered(granted(), publicKeyPem=None), CLAIMED, *RAN)),
+    ),
+    Vector(
+        "approved-without-key-by-known-key",
+        "Approved with a signature whose key does not travel along, and is known.",
+        Run(events=(CREATED, ASKED, REQUESTED, granted_without_key, CLAIMED, *RAN)),
+        pin=(),
+        known=(known("plane", "plane"), known("approver", "approver")),
     ),
     Vector(
         "approved-unsigned",
@@ -126,6 +142,15 @@ VALID = [
         "tree",
         "A workspace that is not a git repository.",
         Run({"workspace": TREE}, (*BEFORE, materialized({"workspace": TREE}), EXECUTED, COMPLETED)),
+    ),
+    Vector(
+        "null-fields",
+        "What may be missing is there as null.",
+        Run(
+            {"workspace": NULLS},
+            (*BEFORE, materialized({"workspace": NULLS}), EXECUTED, COMPLETED),
+            receipt={"runner": TRUE_IDENTITY(isolation=None)},
+        ),
     ),
     Vector(
         "minimum-tier",
@@ -170,6 +195,14 @@ VALID = [
         ),
     ),
     Vector(
+        "host-with-port",
+        "A host was reached, and the event names its port too.",
+        Run(
+            {"network": {"defaultDeny": True, "allowHosts": ["example.com"]}},
+            (*BEFORE, STANDS, {**ONLINE, "host": "example.com:443"}, EXECUTED, COMPLETED),
+        ),
+    ),
+    Vector(
         "open-network",
         "The contract denies no host.",
         Run({"network": {"defaultDeny": False, "allowHosts": []}}, (*BEFORE, STANDS, ONLINE, EXECUTED, COMPLETED)),
@@ -183,6 +216,7 @@ VALID = [
     Vector("refusal", "A denial, signed by the plane.", refusal()),
     Vector("refusal-with-more", "A denial with a signed list that is no chain.", refusal_with(events=[1], entries=[2])),
     Vector("journal", "A journal with three entries.", journal()),
+    Vector("journal-with-more", "A newer writer's field in an entry, under its hash.", journal_with(future=True)),
     Vector("journal-head", "The signed head of a journal, by itself.", journal()["head"]),
 ]
 

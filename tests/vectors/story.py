@@ -101,6 +101,13 @@ def altered(event: Event, **fields: Any) -> Event:
     return changed
 
 
+def granted_without_key(contract_hash: str) -> Json:
+    """The event that carries an approval which was signed without its key."""
+    told = granted()(contract_hash)  # type: ignore[operator]  # an Event is a call, or what one gives
+    bare = {k: v for k, v in told["approval"].items() if k not in {"publicKeyPem", "sig"}}
+    return {**told, "approval": {**bare, "sig": APPROVER.sign(digest(bare).encode())}}
+
+
 # One run
 
 CONTRACT: Json = {
@@ -288,6 +295,16 @@ def journal(count: int = 3, key: PrivateKey = PLANE) -> Json:
         prev = entries[-1]["hash"] if entries else NO_CONTENT
         kind: Any = ("refusal", "contract", "receipt")[seq % 3]
         entries.append(journal_entry(seq, prev, at(1000 * seq), kind, sha256(kind.encode()).hexdigest()))
+    return _journal(entries, key)
+
+
+def journal_with(**fields: Any) -> Json:
+    """A journal whose one entry has more fields than this version knows."""
+    entry = {"seq": 0, "prev": NO_CONTENT, "ts": at(0), "kind": "refusal", "digest": NO_CONTENT, **fields}
+    return _journal([{**entry, "hash": digest(entry)}], PLANE)
+
+
+def _journal(entries: list[Json], key: PrivateKey) -> Json:
     head = _signed_as(_unsigned(journal_head(entries[-1], at(9000), PLANE)), PLANE, key, "plane")
     return {"version": "tipstaff.journal.v1", "entries": entries, "head": head}
 

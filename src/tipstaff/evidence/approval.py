@@ -49,7 +49,8 @@ class ApprovalCheck:
         try:
             approval = typed(raw, Approval)
             signed_digest = digest({key: value for key, value in raw.items() if key != "sig"})
-            key = PublicKey.parse(approval.public_key_pem) if approval.public_key_pem is not None else None
+            carried = approval.public_key_pem
+            key = self._trust.approver_key(approval.key_id) if carried is None else PublicKey.parse(carried)
         except (InputError, SigningKeyError) as error:  # CanonicalError is an InputError
             self._findings.add(24, f"the approval is malformed: {error.message}", place)
             return []

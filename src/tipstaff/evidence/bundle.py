@@ -24,6 +24,7 @@ from tipstaff.model.noun import VERSION_BUNDLE, VERSION_CONTRACT, VERSION_MANIFE
 from tipstaff.model.receipt import BundleKeys, Receipt
 from tipstaff.model.tiers import rank
 
+LONGEST_HOST = 255
 FIELDS = frozenset({"version", "contract", "receipt", "events", "keys"})
 
 
@@ -238,7 +239,7 @@ class BundleCheck:
     def _check_hosts(self, contract: Contract) -> None:
         if not contract.network.default_deny:
             return
-        rules = contract.egress.rules if contract.egress else []
+        rules = (contract.egress.rules if contract.egress else None) or ()
         patterns = {pattern.lower() for pattern in (*contract.network.allow_hosts, *(rule.host for rule in rules))}
         for host, decision in sorted(self._chain.network):
             if decision == "allowed" and not _is_among(host.lower(), patterns):
@@ -249,7 +250,7 @@ class BundleCheck:
         minimum = self.contract and (self.contract.minimum_tier or self.contract.isolation)
         if self.receipt is None or not minimum or self._ran_nothing_for_want():
             return  # a host that cannot isolate well enough says so, and runs nothing
-        actual = self.receipt.runner.isolation
+        actual = self.receipt.runner.isolation or "process"
         ranks = rank(actual), rank(minimum)
         if ranks[0] is None or ranks[1] is None:
             unknown = (actual if ranks[0] is None else minimum)[:64]
@@ -310,7 +311,8 @@ class BundleCheck:
 def _is_among(host: str, patterns: set[str]) -> bool:
     """Say whether `host` is named: as it is, without its port, or by a suffix."""
     name = host.rpartition(":")[0] if host.rpartition(":")[2].isdigit() and host.count(":") == 1 else host
-    parents = (name[at:] for at, letter in enumerate(name) if letter == ".")
+    # A longer one is no name of a host, and each of its dots would cost a copy of it.
+    parents = (name[at:] for at, letter in enumerate(name) if letter == ".") if len(name) <= LONGEST_HOST else ()
     return host in patterns or name in patterns or any(f"*{suffix}" in patterns for suffix in parents)
 
 

@@ -94,6 +94,8 @@ class Chain:
             return
         if seq == 0:
             self.first_time = ts
+        if (seq == 0) is not (type(event) is e.RunCreated):
+            self._problem(23, seq, "the first event, and only the first, is run.created")
         if event is None:
             return
         self._place(seq, ts, event)
@@ -106,7 +108,10 @@ class Chain:
             self._problem(0, seq, "the event is not an object")
             return None
         name = payload.get("type")
-        kind = e.KINDS.get(name) if type(name) is str else None
+        if type(name) is not str:
+            self._problem(0, seq, "the event has no type")
+            return None
+        kind = e.KINDS.get(name)
         if kind is None:
             # A newer writer may know more types. What this version cannot judge it must not call valid.
             self._problem(23, seq, f"the event type {_short(name)} is not known to this version", certain=False)
@@ -121,8 +126,6 @@ class Chain:
         """Checks 22 and 23: who may write here, and does this author's clock go forward."""
         author = e.AUTHORS[type(event)]
         kind = type(event)
-        if (seq == 0) is not (kind is e.RunCreated):
-            self._problem(23, seq, "the first event, and only the first, is run.created")
         if self._ended:
             self._problem(23, seq, "it stands after the end of the run")
         self._ended = self._ended or kind in e.ENDINGS
@@ -153,11 +156,16 @@ class Chain:
 
     def claim(self, seq: int, ts: str, event: e.RunClaimed) -> None:
         """A runner begins, with a clock of its own; what policy asked for must have been granted before."""
-        if self.asked and not self.consents:
+        if self.asked:
             self._problem(24, seq, "policy asked for approval, and nobody had granted it when the run was claimed")
         self.claimed, self.claimed_at = event, ts
         self.last_runner_time = ""
         self._runner_began = self._runner_acted = False
+
+    def consent(self, seq: int, ts: str, event: e.ConsentGranted) -> None:
+        """Somebody approved what was asked so far."""
+        self.asked = False
+        self.consents.append((seq, ts, event))
 
     def requeue(self, seq: int, _ts: str, _event: e.RunRequeued) -> None:
         """The lease was lost: only a run whose command was not released may go back."""
@@ -180,7 +188,7 @@ _COLLECT: Final[dict[type, Any]] = {
     e.RunClaimed: Chain.claim,
     e.RunRequeued: Chain.requeue,
     e.PolicyEvaluated: _ask,
-    e.ConsentGranted: lambda chain, seq, ts, event: chain.consents.append((seq, ts, event)),
+    e.ConsentGranted: Chain.consent,
     e.WorkspaceMaterialized: lambda chain, _seq, _ts, event: chain.manifests.add(event.manifest_hash),
     e.CommandExecuted: lambda chain, _seq, _ts, event: chain.exit_codes.append(event.exit_code),
     e.SecretReleased: lambda chain, _seq, ts, event: chain.secrets.append((event.name, event.scope, ts)),

@@ -40,6 +40,10 @@ class Trust:
         if self._known.find(key, role) is not None:
             self.check(key, role, times, findings)
 
+    def approver_key(self, key_id: str) -> PublicKey | None:
+        """Find an approver's key for an approval that carries none."""
+        return self._known.by_id(key_id, "approver")
+
     def approver(self, key: PublicKey, actor: str, when: str) -> tuple[bool, str]:
         """Say whether an approver's key is known, and what is wrong with it: it is another's, or out of time."""
         entry = self._known.find(key, "approver")

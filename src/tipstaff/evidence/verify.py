@@ -6,7 +6,7 @@ numbers are in docs/evidence-format.md.
 
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 from tipstaff.errors import InputError, NotFoundError
 from tipstaff.evidence.bundle import BundleCheck
@@ -21,6 +21,7 @@ from tipstaff.model.noun import VERSION_JOURNAL, VERSION_REFUSAL
 
 Document = Mapping[str, Any] | bytes | str | Path
 Key = PublicKey | str | Path
+CHUNK_BYTES = 1024 * 1024
 _JOURNAL_SHAPES = ({"entries", "head"}, {"seq", "hash", "signatures"})
 
 
@@ -99,11 +100,19 @@ def _read(document: Document, sinks: Mapping[str, Sink]) -> Mapping[str, Any]:
 def _read_file(path: Path) -> bytes:
     try:
         with path.open("rb") as file:
-            return file.read(MAX_BYTES + 1)
+            return read_all(file)
     except FileNotFoundError as error:
         raise NotFoundError(f"there is no file {path}") from error
     except (OSError, ValueError) as error:
         raise NotFoundError(f"{path} cannot be read: {getattr(error, 'strerror', None) or error}") from error
+
+
+def read_all(file: BinaryIO) -> bytes:
+    """Read a file or a pipe, at most a little more than is allowed; asks for memory as the bytes come."""
+    data = bytearray()
+    while len(data) <= MAX_BYTES and (chunk := file.read(CHUNK_BYTES)):
+        data += chunk
+    return bytes(data)
 
 
 def _public_key(key: Key) -> PublicKey:

@@ -6,11 +6,10 @@ may be set as early as needed. The file is JSON, strict, written whole; a damage
 """
 
 import fcntl
-import json
 import os
 from collections.abc import Callable
 from pathlib import Path
-from typing import Final, Literal
+from typing import Final, Literal, get_args
 
 import msgspec
 
@@ -21,6 +20,7 @@ from tipstaff.model.noun import Noun, Timestamp
 Role = Literal["org", "plane", "runner", "approver"]
 VERSION: Final = "tipstaff.known-keys.v1"
 MAX_BYTES = 4 * 1024 * 1024
+WRITABLE_BY_OTHERS: Final = 0o022
 
 
 class KnownKey(Noun):
@@ -57,11 +57,13 @@ class _File(Noun):
 class KnownKeys:
     """All trusted keys; a value: `trust` and `revoke` give a new one."""
 
-    __slots__ = ("_by_raw", "entries")
+    __slots__ = ("_by_id", "_by_raw", "entries")
 
     def __init__(self, entries: tuple[KnownKey, ...] = ()) -> None:
         self.entries = entries
-        self._by_raw = {(entry.public.raw, entry.role): entry for entry in entries}
+        keys = [entry.public for entry in entries]
+        self._by_raw = {(key.raw, entry.role): entry for key, entry in zip(keys, entries, strict=True)}
+        self._by_id = {(key.key_id, entry.role): key for key, entry in zip(keys, entries, strict=True)}
 
     def find(self, public: PublicKey, role: Role) -> KnownKey | None:
         """Find a key by its bytes, in one role."""
@@ -69,15 +71,18 @@ class KnownKeys:
 
     def by_id(self, key_id: str, role: Role) -> PublicKey | None:
         """Find a key by its id, in one role."""
-        return next((key.public for key in self.entries if key.role == role and key.public.key_id == key_id), None)
+        return self._by_id.get((key_id, role))
 
     def trust(self, entry: KnownKey) -> "KnownKeys":
-        """Add an entry; one for the same key and role is replaced, unless it is revoked."""
-        old = self.find(entry.public, entry.role)
-        if old is not None and old.revoked_at is not None:
-            raise InputError(
-                f"key {entry.public.key_id} was revoked at {old.revoked_at}", hint="a revoked key stays revoked"
-            )
+        """Add an entry; one for the same key and role is replaced. A key that is revoked in any role is refused."""
+        key = entry.public
+        for role in get_args(Role):
+            other = self.find(key, role)
+            if other is not None and other.revoked_at is not None:
+                raise InputError(
+                    f"key {key.key_id} was revoked at {other.revoked_at}", hint="a revoked key stays revoked"
+                )
+        old = self.find(key, entry.role)
         return KnownKeys((*(other for other in self.entries if other is not old), entry))
 
     def revoke(self, key_id: str, when: str) -> "KnownKeys":
@@ -97,11 +102,17 @@ def read_known_keys(path: Path) -> KnownKeys:
     """Read the file; none there means that no key is known."""
     try:
         with path.open("rb") as file:
+            status = os.fstat(file.fileno())
             data = file.read(MAX_BYTES + 1)
     except FileNotFoundError:
         return KnownKeys()
     except OSError as error:
         raise InputError(f"{path} cannot be read: {error.strerror}") from error
+    if status.st_uid not in (0, os.geteuid()) or status.st_mode & WRITABLE_BY_OTHERS:
+        raise InputError(
+            f"{path} can be written by other users, who could add a key of theirs",
+            hint=f"look at it, then run: chown $USER {path} && chmod 600 {path}",
+        )
     if len(data) > MAX_BYTES:
         raise InputError(f"{path} is larger than {MAX_BYTES} bytes", hint="restore it, or move it away to start anew")
     try:
@@ -116,11 +127,16 @@ def read_known_keys(path: Path) -> KnownKeys:
 
 def write_known_keys(path: Path, known: KnownKeys) -> None:
     """Write the file whole: a reader sees the old one or the new one."""
-    document = msgspec.to_builtins(_File(version=VERSION, keys=known.entries))
-    temporary = path.with_name(f".{path.name}.{os.getpid()}")
     try:
-        with open(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600), "w") as file:  # noqa: PTH123 - a mode at creation
-            json.dump(document, file, indent=1)
+        data = msgspec.json.format(msgspec.json.encode(_File(version=VERSION, keys=known.entries)), indent=1)
+        msgspec.json.decode(data, type=_File)  # never write what could not be read again
+    except (UnicodeEncodeError, msgspec.ValidationError) as error:
+        raise InputError(f"this key cannot be noted in {path}: {error}") from error
+    temporary = path.with_name(f".{path.name}.new")  # one name: what a kill left behind is written over
+    try:
+        with open(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600), "wb") as file:  # noqa: PTH123 - a mode at creation
+            os.fchmod(file.fileno(), 0o600)  # it may have been there already
+            file.write(data)
             file.flush()
             os.fsync(file.fileno())
         temporary.replace(path)

@@ -48,7 +48,7 @@ class ContractRule(SignedNoun):
 class ContractEgress(SignedNoun):
     """The egress rules, where the contract has them."""
 
-    rules: list[ContractRule] = msgspec.field(default_factory=list)
+    rules: list[ContractRule] | None = None
 
 
 class AgentClaim(SignedNoun):
@@ -77,13 +77,13 @@ class Manifest(SignedNoun):
 
     version: str
     base_ref: str
-    kind: Literal["git", "tree"] = "git"
+    kind: Literal["git", "tree"] | None = None  # a missing one means git
     bundle_hash: Digest | None = None  # git only: the bundle of the history
     dirty_diff_hash: Digest | None = None
-    untracked_files: list[ManifestFile] = msgspec.field(default_factory=list)
+    untracked_files: list[ManifestFile] | None = None
     tree_hash: Digest | None = None  # tree only: the list of files, as a blob
-    denied_patterns: list[str] = msgspec.field(default_factory=list)
-    denied_paths: list[str] = msgspec.field(default_factory=list)
+    denied_patterns: list[str] | None = None
+    denied_paths: list[str] | None = None
 
 
 class Contract(SignedNoun):
@@ -104,7 +104,7 @@ class Contract(SignedNoun):
     budget: dict[str, Any]
     disclosure: Disclosure
     expires_at: Timestamp
-    approved_by: list[Actor] = msgspec.field(default_factory=list)
+    approved_by: list[Actor] | None = None
     execution: dict[str, Any] | None = None
     egress: ContractEgress | None = None
     isolation: str | None = None

@@ -185,14 +185,3 @@ AUTHORS: Final[dict[type[Event], Author]] = {
 }
 KINDS: Final[dict[str, type[Event]]] = {str(kind.__struct_config__.tag): kind for kind in AUTHORS}
 ENDINGS: Final = {RunCompleted: "completed", RunFailed: "failed", RunCancelled: "cancelled"}
-
-
-class ChainedEvent(SignedNoun):
-    """An event in its place in the chain; `hash` covers the other four."""
-
-    version: str
-    seq: int
-    ts: str
-    prev: str
-    event: dict[str, Any]
-    hash: str

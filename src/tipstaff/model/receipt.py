@@ -37,7 +37,7 @@ class RunnerIdentity(SignedNoun):
     key_id: KeyId
     pool: str
     attestation_tier: str
-    isolation: str = "process"  # receipts older than the field meant this
+    isolation: str | None = None  # receipts older than the field meant `process`
 
 
 class WorkspaceIn(SignedNoun):

@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 import msgspec
 
 from tipstaff.model.decision import Assurance
-from tipstaff.model.noun import Actor, Count, Digest, KeyId, Noun, SignedNoun, Timestamp
+from tipstaff.model.noun import Actor, Count, Digest, KeyId, SignedNoun, Timestamp
 
 
 class Refusal(SignedNoun):
@@ -35,8 +35,8 @@ class Approval(SignedNoun):
     public_key_pem: str | None = None
 
 
-class JournalEntry(Noun):
-    """One line of the journal; `hash` covers the other five."""
+class JournalEntry(SignedNoun):
+    """One line of the journal; `hash` covers everything else."""
 
     seq: Count
     prev: Digest

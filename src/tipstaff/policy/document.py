@@ -222,8 +222,8 @@ class Reply(Section):
 class Tolerate(Section):
     """Clauses that may be less than enforced, and by how much.
 
-    A quota of the file system is a rare thing to have, so that a bound on disk space which is only watched is good
-    enough unless a policy says `disk: enforced`.
+    Two are, unless a policy says otherwise: a quota of the file system is a rare thing to have, and restricted names
+    are looked for in the request only, unless `mask` takes them out of the sandbox.
     """
 
     network: Weakness | None = None
@@ -236,7 +236,7 @@ class Tolerate(Section):
     output: Weakness | None = None
     files: Weakness | None = None
     secrets: Weakness | None = None
-    restricted: Weakness | None = None
+    restricted: Weakness | None = "weaker"
 
 
 class Tiers(Section):

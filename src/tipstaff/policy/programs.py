@@ -51,11 +51,6 @@ def alternatives(token: str | tuple[str, ...]) -> Alternatives:
     return (token,) if isinstance(token, str) else token
 
 
-def is_plain_program(command: str) -> bool:
-    """Say whether `command` names a program of the system and not a file that the run could have written."""
-    return "/" not in command or command == f"/usr/bin/{basename(command)}" or command == f"/bin/{basename(command)}"
-
-
 class ArgvPattern:
     """One command line pattern, compiled both ways: strictly for what permits, broadly for what forbids."""
 

@@ -397,6 +397,18 @@ def fastest(count: int) -> float:
     return best
 
 
+@pytest.mark.parametrize("host", ["." * 400_000, "a." * 200_000, ":" * 400_000])
+def test_a_long_host_is_judged_at_once(host):
+    """A host of many dots costs no more than its length: it is not among those of the contract, and that is all."""
+    reached = {"type": "network.connected", "host": host, "decision": "allowed"}
+    bundle = Run(events=(*BEFORE, reached, COMPLETED)).bundle()
+    started = time.process_time()
+    report = verify(bundle, PINNED)
+
+    assert time.process_time() - started < 5
+    assert {problem.number for problem in report.problems} == {20}
+
+
 def test_a_broken_chain_is_as_fast(tmp_path):
     """Twenty thousand broken events are judged about as fast as sound ones, with a short report."""
     bundle = Run(

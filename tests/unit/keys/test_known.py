@@ -74,11 +74,14 @@ def test_trust_adds_and_replaces():
 
 
 def test_a_revoked_key_stays_revoked():
-    """A revoked key cannot be trusted again in its role; in a role where it was not known it was not revoked."""
+    """A revoked key cannot be trusted again, in its role or in another; another key still can."""
     revoked = KnownKeys((entry(), entry(OTHER))).revoke(ONE.public.key_id, NOON)
 
     with pytest.raises(InputError, match="was revoked"):
         revoked.trust(entry())
+    with pytest.raises(InputError, match="was revoked"):
+        revoked.trust(entry(role="approver"))
+    assert revoked.trust(entry(OTHER, "approver")).find(OTHER.public, "approver") is not None
     assert revoked.trust(entry(OTHER, not_after=NOON)).find(OTHER.public, "plane") == entry(OTHER, not_after=NOON)
 
 
@@ -111,6 +114,54 @@ def test_what_is_written_is_read(tmp_path):
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
     assert os.listdir(tmp_path) == ["known-keys.json"]  # noqa: PTH208 - names are what is compared
     assert json.loads(path.read_text())["version"] == "tipstaff.known-keys.v1"
+
+
+@pytest.mark.parametrize("fields", [{"name": "\udcff"}, {"not_before": "1-01-01T00:00:00.000Z"}, {"not_after": "noon"}])
+def test_what_could_not_be_read_again_is_not_written(tmp_path, fields):
+    """An entry that the reader would call damaged is refused, and the file stays as it was."""
+    path = tmp_path / "known-keys.json"
+    write_known_keys(path, KnownKeys((entry(),)))
+
+    with pytest.raises(InputError, match="cannot be noted"):
+        update_known_keys(path, lambda known: known.trust(entry(OTHER, **fields)))
+    assert read_known_keys(path).entries == (entry(),)
+
+
+@pytest.mark.parametrize(("mode", "is_read"), [(0o600, True), (0o644, True), (0o664, False), (0o602, False)])
+def test_a_file_that_others_may_write_is_refused(tmp_path, mode, is_read):
+    """Others may read which keys are trusted; where they may write it, they could add their own."""
+    path = tmp_path / "known-keys.json"
+    path.write_text(document({}))
+    path.chmod(mode)
+
+    if is_read:
+        assert len(read_known_keys(path).entries) == 1
+    else:
+        with pytest.raises(InputError, match="written by other users"):
+            read_known_keys(path)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a file away")
+def test_another_users_file_is_refused(tmp_path):
+    """A file that belongs to somebody else is theirs to change; one's own is read."""
+    path = tmp_path / "known-keys.json"
+    path.write_text(document({}))
+    path.chmod(0o600)
+
+    assert len(read_known_keys(path).entries) == 1
+    os.chown(path, 65534, -1)
+    with pytest.raises(InputError, match="written by other users"):
+        read_known_keys(path)
+
+
+def test_what_a_kill_left_behind_is_written_over(tmp_path):
+    """A half-written file of a killed process neither counts nor piles up."""
+    path = tmp_path / "known-keys.json"
+    (tmp_path / ".known-keys.json.new").write_text('{"version":')
+    write_known_keys(path, KnownKeys((entry(),)))
+
+    assert [found.name for found in tmp_path.iterdir()] == ["known-keys.json"]
+    assert read_known_keys(path).entries == (entry(),)
 
 
 def test_no_file_means_no_known_key(tmp_path):
@@ -162,6 +213,7 @@ def test_a_sound_file_is_read(tmp_path, entries):
     """What a person may write by hand is read."""
     path = tmp_path / "known-keys.json"
     path.write_text(document(*entries))
+    path.chmod(0o644)
 
     assert len(read_known_keys(path).entries) == len(entries)
 

@@ -34,16 +34,18 @@ def test_what_a_policy_does_not_grant_needs_no_clause(make_policy):
     )
 
     assert {plain[clause] for clause in ("hosts", "secrets", "restricted")} == {"not-needed"}
-    assert {more[clause] for clause in ("hosts", "secrets", "restricted")} == {"refused"}
+    assert [more[clause] for clause in ("hosts", "secrets", "restricted")] == ["refused", "refused", "tolerated"]
 
 
 def test_masked_names_hold_where_the_tier_can_mask(make_policy):
-    """With `mask` the names hold in bubblewrap, and still not in the process tier."""
-    masked = make_policy(restricted={"names": ["rm"], "mask": True})
+    """With `mask` the names hold in bubblewrap, and still not in the process tier; a strict policy refuses that."""
+    strict = {"tolerate": {"restricted": "enforced"}}
+    masked = make_policy(restricted={"names": ["rm"], "mask": True}, tiers=strict)
 
     assert answers(masked, at_best("bwrap"))["restricted"] == "holds"
     assert answers(masked, at_best("process"))["restricted"] == "refused"
-    assert answers(make_policy(restricted=["rm"]), at_best("bwrap"))["restricted"] == "refused"
+    assert answers(make_policy(restricted=["rm"], tiers=strict), at_best("bwrap"))["restricted"] == "refused"
+    assert answers(make_policy(restricted=["rm"]), at_best("bwrap"))["restricted"] == "tolerated"
 
 
 def test_silence_holds_nothing(make_policy):

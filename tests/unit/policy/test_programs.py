@@ -2,7 +2,7 @@
 
 import pytest
 
-from tipstaff.policy.programs import ArgvPattern, is_launcher, is_plain_program, launcher_fault
+from tipstaff.policy.programs import ArgvPattern, is_launcher, launcher_fault
 
 
 @pytest.mark.parametrize(
@@ -82,9 +82,3 @@ def test_a_launcher_cannot_be_constrained(pattern, launcher):
 def test_launchers_are_known_by_name(name, launches):
     """Shells, wrappers and interpreters are launchers, ordinary tools are not."""
     assert is_launcher(name) is launches
-
-
-@pytest.mark.parametrize(("command", "plain"), [("ls", True), ("/bin/ls", True), ("./ls", False), ("/bin/x/ls", False)])
-def test_a_plain_program_is_one_of_the_system(command, plain):
-    """A bare name or a system path is plain; a file that the run could have written is not."""
-    assert is_plain_program(command) is plain

@@ -11,12 +11,14 @@ Example:
 import argparse
 import os
 import sys
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 from tipstaff.doors.cli.output import complain, emit_json, say
 from tipstaff.errors import NotFoundError
 from tipstaff.evidence import CHECKS, Report, verify
+from tipstaff.evidence.verify import read_all
 from tipstaff.home import locate
 from tipstaff.keys import KnownKeys, PublicKey
 from tipstaff.keys.files import load_public
@@ -44,7 +46,7 @@ def run(args: argparse.Namespace) -> int:
     """Verify each file and tell."""
     pinned = [load_public(Path(path)) for path in args.key]
     known = KnownKeys() if pinned else read_known_keys(locate(os.environ).known_keys)
-    artifacts = _artifacts(Path(args.artifacts)) if args.artifacts else None
+    artifacts = _Artifacts(Path(args.artifacts)) if args.artifacts else None
     answers = [(name, _answer(name, pinned, known, artifacts)) for name in args.files]
     codes = {_exit_code(answer) for _, answer in answers}
     if args.json:
@@ -56,13 +58,15 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _answer(
-    name: str, pinned: list[PublicKey], known: KnownKeys, artifacts: dict[str, bytes] | None
+    name: str, pinned: list[PublicKey], known: KnownKeys, artifacts: Mapping[str, bytes] | None
 ) -> Report | NotFoundError:
     """Verify one file; one that cannot be opened is an answer too, since others may follow."""
     if name == "-":
-        return verify(sys.stdin.buffer.read(), pinned, known=known, artifacts=artifacts)
+        if sys.stdin is None:  # Python's spelling of a descriptor that was closed before the start
+            return NotFoundError("stdin is closed")
+        return verify(read_all(sys.stdin.buffer), pinned, known=known, artifacts=artifacts)
     path = Path(name)
-    if sys.stderr.isatty() and path.is_file() and path.stat().st_size > LONG_BYTES:
+    if sys.stderr is not None and sys.stderr.isatty() and path.is_file() and path.stat().st_size > LONG_BYTES:
         complain(f"tipstaff: checking {name}, {path.stat().st_size >> 20} MiB …")
     try:
         return verify(path, pinned, known=known, artifacts=artifacts)
@@ -70,10 +74,22 @@ def _answer(
         return error
 
 
-def _artifacts(folder: Path) -> dict[str, bytes]:
-    if not folder.is_dir():
-        raise NotFoundError(f"there is no folder {folder}")
-    return {path.name: path.read_bytes() for path in folder.iterdir() if path.is_file()}
+class _Artifacts(Mapping[str, bytes]):
+    """The files of a folder by name, each read when it is asked for: a folder may hold more than memory does."""
+
+    def __init__(self, folder: Path) -> None:
+        if not folder.is_dir():
+            raise NotFoundError(f"there is no folder {folder}")
+        self._paths = {path.name: path for path in folder.iterdir() if path.is_file()}
+
+    def __getitem__(self, name: str) -> bytes:
+        return self._paths[name].read_bytes()
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._paths)
+
+    def __len__(self) -> int:
+        return len(self._paths)
 
 
 def _exit_code(answer: Report | NotFoundError) -> int:

@@ -10,7 +10,6 @@ from typing import NamedTuple
 from tipstaff.model.execution import Python
 from tipstaff.model.tiers import CLAUSES, OURS, STRENGTHS, TierReport, Verdict, rank
 from tipstaff.policy.case import Case, Cure, Findings, shown
-from tipstaff.policy.programs import basename, is_launcher, is_plain_program
 from tipstaff.policy.remedy import assigned
 from tipstaff.policy.rules import Rule
 
@@ -135,17 +134,12 @@ def verdicts_of(case: Case, report: TierReport, clauses: frozenset[str]) -> tupl
 
 
 def _restricted(case: Case, tier: str, verdict: Verdict) -> Verdict:
-    """Say how well names are kept from running: by masking, by looking at the program, or not inside at all."""
+    """Say how well names are kept from running: taken out of the sandbox, or looked for in the request only."""
     if case.policy.document.restriction.mask and tier in MASKING:
         return Verdict(clause="restricted", strength="enforced", by="masked inside the sandbox")
-    command = case.command
-    if command is not None and is_plain_program(command) and not is_launcher(basename(command)):
-        return Verdict(clause="restricted", strength="enforced", by="the program was checked before its start")
-    return (
-        verdict
-        if verdict.strength != "enforced"
-        else Verdict(clause="restricted", strength="weaker", by="what a script starts by itself is not seen")
-    )
+    if verdict.strength != "enforced":
+        return verdict
+    return Verdict(clause="restricted", strength="weaker", by="what a program starts by itself is not seen")
 
 
 def _check_verdicts(case: Case, findings: Findings, tier: str, verdicts: tuple[Verdict, ...]) -> None:

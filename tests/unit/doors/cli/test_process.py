@@ -11,8 +11,10 @@ import pytest
 TIPSTAFF = str(Path(sys.executable).with_name("tipstaff"))
 # Each of these costs milliseconds at every start of the program; help, version and usage errors need none of them.
 HEAVY = {"argparse", "asyncio", "cryptography", "dataclasses", "enum", "json", "msgspec", "re", "typing", "yaml"}
+# A shell starts what runs in the background with Ctrl-C ignored: the tests may run there, this program must not.
 WAITING = """
-import sys, time, types
+import signal, sys, time, types
+signal.signal(signal.SIGINT, signal.default_int_handler)
 from tipstaff.doors.cli import main
 module = types.ModuleType("toy_wait")
 module.configure = lambda parser: None

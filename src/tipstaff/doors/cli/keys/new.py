@@ -21,7 +21,7 @@ from tipstaff.keys import PrivateKey
 from tipstaff.keys.files import PUBLIC_SUFFIX, save
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}\Z")
-SHORTEST_PASSPHRASE = 8
+SHORTEST_PASSPHRASE, LONGEST_PASSPHRASE = 8, 1023  # OpenSSL takes no longer one
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -54,7 +54,8 @@ def run(args: argparse.Namespace) -> int:
 def _passphrase(args: argparse.Namespace) -> bytes | None:
     if args.passphrase_file:
         try:
-            text = Path(args.passphrase_file).read_text("utf-8").partition("\n")[0]
+            with Path(args.passphrase_file).open(encoding="utf-8") as file:
+                text = file.readline(LONGEST_PASSPHRASE + 1).removesuffix("\n")
         except (OSError, UnicodeDecodeError) as error:
             raise NotFoundError(f"the passphrase file {args.passphrase_file} cannot be read") from error
     elif args.passphrase:
@@ -63,7 +64,10 @@ def _passphrase(args: argparse.Namespace) -> bytes | None:
         return None
     if len(text) < SHORTEST_PASSPHRASE:
         raise UsageError(f"the passphrase is shorter than {SHORTEST_PASSPHRASE} characters")
-    return text.encode()
+    passphrase = text.encode()
+    if len(passphrase) > LONGEST_PASSPHRASE:
+        raise UsageError(f"the passphrase is longer than {LONGEST_PASSPHRASE} bytes")
+    return passphrase
 
 
 def _ask() -> str:

@@ -20,4 +20,4 @@ def point_in_time(text: str) -> str:
 
 
 def _spelled(value: datetime) -> str:
-    return f"{value:%Y-%m-%dT%H:%M:%S}.{value.microsecond // 1000:03d}Z"
+    return value.replace(tzinfo=None).isoformat(timespec="milliseconds") + "Z"
