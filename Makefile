@@ -24,7 +24,7 @@ test: environment lint  ## everything: the checks, and every test there is
 	$(PYTEST) -n auto tests
 
 check: environment lint  ## the inner loop: under a minute
-	$(PYTEST) -n auto tests/unit tests/style
+	HYPOTHESIS_PROFILE=$${HYPOTHESIS_PROFILE:-quick} $(PYTEST) -n auto tests/unit tests/style
 
 lint: environment
 	$(BIN)/ruff check

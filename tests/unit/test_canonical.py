@@ -49,7 +49,7 @@ def ours(value: Any) -> bytes | None:
         return None
 
 
-@settings(max_examples=400)
+@settings(max_examples=4 * settings().max_examples)
 @given(value=VALUES)
 @example(value={"\U0001f600": 1, "\ufb33": 2, "a": 3})  # UTF-16 order is not the order of code points
 @example(value={"é": 1, "z": 2})
@@ -61,7 +61,7 @@ def test_the_fast_encoder_is_the_reference(value):
     assert ours(value) == reference(value)
 
 
-@settings(max_examples=300)
+@settings(max_examples=3 * settings().max_examples)
 @given(value=ODD)
 def test_what_is_not_json_has_no_canonical_form(value):
     """Other Python values are refused with our own error wherever the reference refuses them."""

@@ -132,7 +132,7 @@ def test_any_bytes_are_judged(data):
     assert hostile(data).verdict == "invalid"
 
 
-@settings(max_examples=300)
+@settings(max_examples=3 * settings().max_examples)
 @given(
     name=st.sampled_from(sorted(TEXTS)),
     changes=st.lists(st.tuples(st.integers(0), st.binary(max_size=4), st.integers(0, 3)), min_size=1, max_size=3),
@@ -152,7 +152,7 @@ def test_mutated_bytes_are_judged(name, changes):
         hostile(data)
 
 
-@settings(max_examples=150)
+@settings(max_examples=2 * settings().max_examples)
 @given(name=st.sampled_from(sorted(TEXTS)), data=st.data())
 def test_any_json_in_any_place_is_judged(name, data):
     """Any JSON value in any place of a document, written out and read again, gives a report."""
@@ -314,7 +314,7 @@ def test_reports_are_the_same_every_time():
 # Python values
 
 
-@settings(max_examples=200)
+@settings(max_examples=2 * settings().max_examples)
 @given(name=st.sampled_from(sorted(DOCUMENTS)), data=st.data())
 def test_odd_python_values_are_judged(name, data):
     """A dict with tuples, bytes, NaN, sets, objects or keys of other types gives a report."""

@@ -164,7 +164,7 @@ ORDER = ("allow", "ask", "deny")
 
 
 @given(st.lists(st.sampled_from(CASES), min_size=1, max_size=4))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=settings().max_examples // 2, deadline=None)
 def test_what_is_only_narrower_permits_no_more(cases):
     """If every change between two policies is narrower, no request is decided more kindly; and the other way round."""
     value = copy.deepcopy(BASE)

@@ -261,7 +261,7 @@ def changes(draw, value):
 
 
 @given(st.data())
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=4 * settings().max_examples, deadline=None)
 def test_an_edited_document_means_exactly_the_edited_value(data):
     """After any edit of any layout the file means the edited value, and what an insertion found is still there."""
     text = data.draw(layouts())

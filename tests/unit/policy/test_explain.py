@@ -316,7 +316,7 @@ WISHES = st.fixed_dictionaries(
 
 
 @given(WISHES, st.sampled_from(sorted(STYLES)))
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=settings().max_examples // 2, deadline=None)
 def test_whatever_is_asked_the_explanation_is_true(asked, style):
     """For any request there is a patch that works, or a reason that no policy removes; never an error."""
     text = STYLES[style](POLICY)
