@@ -107,6 +107,18 @@ INVALID_CONTENT = [
     Vector("not-claimed", "Nobody claimed the run.", Run(events=(CREATED, ALLOWED, CANCELLED)), (19,)),
     Vector("secret-not-granted", "A secret that is not in the contract.", Run(events=(*BEFORE, SECRET, *RAN)), (20,)),
     Vector(
+        "other-command",
+        "Another command was executed than the contract's.",
+        Run({"execution": {"kind": "argv", "command": "make", "args": ["install"]}}),
+        (20,),
+    ),
+    Vector(
+        "other-folder",
+        "The command was executed in another folder than the contract's.",
+        Run({"execution": {"kind": "argv", "command": "make", "args": ["test"], "cwd": "src"}}),
+        (20,),
+    ),
+    Vector(
         "host-not-granted",
         "A host was reached that is not in the contract.",
         Run({"network": ONE_HOST}, (*BEFORE, STANDS, ONLINE, REACHED_API, EXECUTED, COMPLETED)),

@@ -170,9 +170,9 @@ class BundleCheck:
             return
         if self.receipt.lost is not (self._failure() == "runner_lost"):
             self._findings.add(10, "a run is lost if, and only if, its last event says runner_lost", "receipt.ending")
-        codes = self._chain.exit_codes
-        if self.receipt.exit_code is not None and codes and codes[-1] != self.receipt.exit_code:
-            self._findings.add(10, f"the last command ended with {codes[-1]}", "receipt.exitCode")
+        codes = [code for _, code in self._chain.commands[-1:]]
+        if self.receipt.exit_code is not None and codes not in ([], [self.receipt.exit_code]):
+            self._findings.add(10, f"the last command ended with {codes[0]}", "receipt.exitCode")
 
     def _failure(self) -> str:
         return self._chain.last.failure if isinstance(self._chain.last, e.RunFailed) else ""
@@ -234,6 +234,9 @@ class BundleCheck:
         for name, scope, _ in self._chain.secrets:
             if (name, scope) not in permitted:
                 self._findings.add(20, f"the secret {name[:64]!r} was released without being in the contract", "events")
+        permitted_command = _command_hash(self.contract)
+        if permitted_command and any(executed != permitted_command for executed, _ in self._chain.commands):
+            self._findings.add(20, "another command was executed than the contract's", "events")
         self._check_hosts(self.contract)
 
     def _check_hosts(self, contract: Contract) -> None:
@@ -260,7 +263,7 @@ class BundleCheck:
             self._findings.add(21, f"the run was isolated by {actual}, below {minimum}", "receipt.runner.isolation")
 
     def _ran_nothing_for_want(self) -> bool:
-        return self._failure() == "capability_mismatch" and not self._chain.exit_codes
+        return self._failure() == "capability_mismatch" and not self._chain.commands
 
     def _check_times(self) -> None:
         if self.contract is None or self.receipt is None:
@@ -306,6 +309,20 @@ class BundleCheck:
         issued = (self.contract.issued_at,) if self.contract else ()
         ended = (self.receipt.ended_at,) if self.receipt else ()
         return issued + ended
+
+
+def _command_hash(contract: Contract) -> str:
+    """Give the argvHash of the contract's command; empty where an agent decides what is started."""
+    fallback = {"kind": "shell", "script": contract.task.prompt} if contract.agent.kind == "command" else {}
+    execution = contract.execution or fallback
+    cwd = execution.get("cwd") or "."
+    if execution.get("kind") == "shell":
+        script, shell = execution.get("script"), execution.get("shell") or "sh"
+        return _digest({"kind": "shell", "shell": shell, "script": script, "cwd": cwd})
+    if execution.get("kind") == "argv":
+        command, args = execution.get("command"), execution.get("args") or []
+        return _digest({"kind": "argv", "cmd": command, "args": args, "cwd": cwd})
+    return ""
 
 
 def _is_among(host: str, patterns: set[str]) -> bool:

@@ -43,7 +43,7 @@ class Chain:
         self.asked = False
         self.consents: list[tuple[int, str, e.ConsentGranted]] = []
         self.manifests: set[str] = set()
-        self.exit_codes: list[int] = []
+        self.commands: list[tuple[str, int]] = []
         self.secrets: list[tuple[str, str, str]] = []
         self.network: set[tuple[str, str]] = set()
         self.models: set[tuple[str, str]] = set()
@@ -190,7 +190,7 @@ _COLLECT: Final[dict[type, Any]] = {
     e.PolicyEvaluated: _ask,
     e.ConsentGranted: Chain.consent,
     e.WorkspaceMaterialized: lambda chain, _seq, _ts, event: chain.manifests.add(event.manifest_hash),
-    e.CommandExecuted: lambda chain, _seq, _ts, event: chain.exit_codes.append(event.exit_code),
+    e.CommandExecuted: lambda chain, _seq, _ts, event: chain.commands.append((event.argv_hash, event.exit_code)),
     e.SecretReleased: lambda chain, _seq, ts, event: chain.secrets.append((event.name, event.scope, ts)),
     e.NetworkConnected: lambda chain, _seq, _ts, event: chain.network.add((event.host, event.decision)),
     e.ModelCalled: lambda chain, _seq, _ts, event: chain.models.add((event.provider, event.model)),

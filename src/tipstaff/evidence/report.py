@@ -33,7 +33,7 @@ CHECKS: Final = {
     17: "the disclosures of the receipt are those of the events",
     18: "the artifacts of the receipt are those of the events",
     19: "the runner of the receipt is the one that claimed the run",
-    20: "the secrets released and the hosts reached were in the contract",
+    20: "what was executed, released and reached was in the contract",
     21: "the run was isolated at least as the contract demands",
     22: "the times are in order, and the run was claimed before its contract expired",
     23: "each event stands where its author may write it",
