@@ -2,11 +2,15 @@
 
     TipstaffError
     ├── UsageError          the caller asked for something that cannot be meant
+    │   └── RefusedError    … or for something that no policy could allow
     ├── InputError          bytes from outside do not parse
     │   ├── CanonicalError  a value that RFC 8785 cannot spell
     │   └── PolicyError     a policy file is wrong, with line and column
     ├── SigningKeyError     a key cannot be made, read or used
-    └── NotFoundError       a file or a record that was named does not exist
+    ├── NotFoundError       a file or a record that was named does not exist
+    ├── StoreError          the database or the blobs of a home cannot be used
+    │   └── BusyError       another process, or another thread, is at the database
+    └── PlaneError          the plane does not take a step of the protocol
 
 A message is one sentence: what is wrong, which value, and what to do next. A refusal by policy is not
 an error but a value (`Decision`); a failed verification is not an error but a `Report`.
@@ -31,6 +35,12 @@ class UsageError(TipstaffError):
     """A command line or a call that cannot be meant."""
 
     exit_code = 64
+
+
+class RefusedError(UsageError):
+    """A wish that a door refuses by itself, because no policy could allow it."""
+
+    exit_code = 126
 
 
 class InputError(TipstaffError):
@@ -67,3 +77,25 @@ class NotFoundError(TipstaffError):
     """A file or a record that was named and is not there."""
 
     exit_code = 66
+
+
+class StoreError(TipstaffError):
+    """A database or a blob that cannot be read or written."""
+
+    exit_code = 74
+
+
+class BusyError(StoreError):
+    """A database that somebody else is writing to; nothing was changed, so the same can be tried again."""
+
+
+class PlaneError(TipstaffError):
+    """A step of the protocol that the plane does not take; `status` is HTTP's word for it."""
+
+    exit_code = 69
+
+    def __init__(self, message: str, *, status: int, code: str = "", reasons: tuple[str, ...] = ()) -> None:
+        super().__init__(message, hint="; ".join(reasons))
+        self.status = status
+        self.code = code
+        self.reasons = reasons

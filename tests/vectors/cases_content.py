@@ -119,6 +119,12 @@ INVALID_CONTENT = [
         (20,),
     ),
     Vector(
+        "other-program",
+        "Another program was executed than the contract's Python.",
+        Run({"execution": {"kind": "python", "source": "print(1)"}}),
+        (20,),
+    ),
+    Vector(
         "host-not-granted",
         "A host was reached that is not in the contract.",
         Run({"network": ONE_HOST}, (*BEFORE, STANDS, ONLINE, REACHED_API, EXECUTED, COMPLETED)),

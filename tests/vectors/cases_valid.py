@@ -50,7 +50,7 @@ from tests.vectors.story import (
     refusal,
     refusal_with,
 )
-from tipstaff.model.execution import shell_hash
+from tipstaff.model.execution import python_hash, shell_hash
 
 NULLS = {**TREE, "bundleHash": None, "untrackedFiles": None, "deniedPatterns": None, "deniedPaths": None}
 
@@ -62,6 +62,14 @@ VALID = [
         Run(
             {"task": {"prompt": "echo hi"}, "execution": {"kind": "shell", "script": "echo hi"}},
             (*BEFORE, STANDS, {**EXECUTED, "argvHash": shell_hash("echo hi")}, COMPLETED),
+        ),
+    ),
+    Vector(
+        "python",
+        "A Python program with an argument.",
+        Run(
+            {"execution": {"kind": "python", "source": "print(1)", "args": ["a"]}},
+            (*BEFORE, STANDS, {**EXECUTED, "argvHash": python_hash("print(1)", ("a",))}, COMPLETED),
         ),
     ),
     Vector(

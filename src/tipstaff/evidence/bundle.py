@@ -48,6 +48,11 @@ class BundleCheck:
         self.runner = self._key("runnerPublicKeyPem", self._keys.runner_public_key_pem if self._keys else None)
         self.notes: list[str] = []
 
+    @property
+    def receipt_digest(self) -> str:
+        """What the receipt's signatures are over; empty where it has no canonical form."""
+        return self._receipt_seal.digest
+
     def run(self, artifacts: Mapping[str, bytes] | None) -> None:
         """Run every check; problems go to the findings."""
         self._check_versions()  # 1
@@ -322,6 +327,9 @@ def _command_hash(contract: Contract) -> str:
     if execution.get("kind") == "argv":
         command, args = execution.get("command"), execution.get("args") or []
         return _digest({"kind": "argv", "cmd": command, "args": args, "cwd": cwd})
+    if execution.get("kind") == "python":
+        source, args = execution.get("source"), execution.get("args") or []
+        return _digest({"kind": "python", "source": source, "args": args, "cwd": cwd})
     return ""
 
 

@@ -21,9 +21,9 @@ from tipstaff.model.records import JournalEntry, JournalHead, Refusal
 JOURNAL_FIELDS: Final = frozenset({"version", "entries", "head"})
 
 
-def refuse(refusal: Refusal, plane: Signer) -> dict[str, Any]:
-    """Sign a refusal."""
-    return signed(to_wire(refusal), plane, "plane")
+def refuse(refusal: Refusal, plane: Signer, about: Mapping[str, Any] | None = None) -> dict[str, Any]:
+    """Sign a refusal; `about` is what else it tells, such as the run that it ended."""
+    return signed({**to_wire(refusal), **(about or {})}, plane, "plane")
 
 
 def journal_entry(

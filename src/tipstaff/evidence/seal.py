@@ -23,12 +23,12 @@ def payload_digest(document: Mapping[str, Any]) -> str:
 
 def signed(document: Mapping[str, Any], key: Signer, role: Role) -> dict[str, Any]:
     """Give `document` with one more signature."""
-    signature = {
-        "keyId": key.public.key_id,
-        "alg": "ed25519",
-        "signer": role,
-        "sig": key.sign(payload_digest(document).encode()),
-    }
+    return signed_as(document, payload_digest(document), key, role)
+
+
+def signed_as(document: Mapping[str, Any], digest_: str, key: Signer, role: Role) -> dict[str, Any]:
+    """Give `document`, whose payload the caller has just hashed, with one more signature."""
+    signature = {"keyId": key.public.key_id, "alg": "ed25519", "signer": role, "sig": key.sign(digest_.encode())}
     return {**document, "signatures": [*document.get("signatures", ()), signature]}
 
 

@@ -8,20 +8,11 @@ their 64-bit ids are.
 import base64
 import binascii
 import hashlib
+from functools import lru_cache
 from typing import Protocol
 
 from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
-from cryptography.hazmat.primitives.serialization import (
-    BestAvailableEncryption,
-    Encoding,
-    NoEncryption,
-    PrivateFormat,
-    PublicFormat,
-    load_pem_private_key,
-    load_pem_public_key,
-    load_ssh_public_key,
-)
 
 from tipstaff.errors import SigningKeyError
 
@@ -41,6 +32,12 @@ SMALL_ORDER = frozenset(
         "ee" + "ff" * 30 + "7f",
     )
 )
+# How X.509 and PKCS8 wrap the 32 bytes of an Ed25519 key (RFC 8410): always the same. What we spell ourselves is read
+# and written by this; every other form is left to `cryptography`, whose reader of all forms is slow to import.
+SPKI = bytes.fromhex("302a300506032b6570032100")
+PKCS8 = bytes.fromhex("302e020100300506032b657004220420")
+RAW_BYTES = 32
+PEM_LINES = 3
 MAX_PEM_CHARACTERS = 16_384  # no Ed25519 key in any form is near this long
 
 
@@ -65,7 +62,7 @@ class PublicKey:
             raise SigningKeyError("this public key is a point of small order: its signatures would prove nothing")
         self._key = Ed25519PublicKey.from_public_bytes(raw)
         self.raw = raw
-        self.pem = self._key.public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo).decode("ascii")
+        self.pem = _armoured(SPKI + raw, "PUBLIC KEY")
         self.key_id = "ed25519:" + hashlib.sha256(self.pem.strip().encode()).hexdigest()[:16]
 
     @classmethod
@@ -73,14 +70,7 @@ class PublicKey:
         """Read SPKI PEM, or the one line of an OpenSSH public key."""
         if len(text) > MAX_PEM_CHARACTERS:
             raise SigningKeyError("this is too long for a public key", hint="give an Ed25519 key as PEM")
-        try:
-            data = text.strip().encode("ascii")
-            key = load_ssh_public_key(data) if data.startswith(b"ssh-") else load_pem_public_key(data)
-        except (ValueError, UnicodeEncodeError, UnsupportedAlgorithm) as error:
-            raise SigningKeyError("this is not a public key", hint="give an Ed25519 key as PEM") from error
-        if not isinstance(key, Ed25519PublicKey):
-            raise SigningKeyError("this public key is not an Ed25519 key", hint="make one with: tipstaff keys new NAME")
-        return cls(key.public_bytes(Encoding.Raw, PublicFormat.Raw))
+        return _parsed(text)
 
     def verifies(self, message: bytes, signature: str) -> bool:
         """Say whether `signature`, in base64 that re-encodes to itself, is this key's on `message`."""
@@ -110,7 +100,7 @@ class PrivateKey:
 
     def __init__(self, key: Ed25519PrivateKey) -> None:
         self._key = key
-        self.public = PublicKey(key.public_key().public_bytes(Encoding.Raw, PublicFormat.Raw))
+        self.public = PublicKey(key.public_key().public_bytes_raw())
 
     @classmethod
     def generate(cls) -> "PrivateKey":
@@ -125,6 +115,10 @@ class PrivateKey:
     @classmethod
     def parse(cls, data: bytes, passphrase: bytes | None = None) -> "PrivateKey":
         """Read PKCS8 PEM, encrypted or not."""
+        if passphrase is None and (seed := _plain(data, PKCS8, "PRIVATE KEY")) is not None:
+            return cls.from_seed(seed)
+        from cryptography.hazmat.primitives.serialization import load_pem_private_key  # noqa: PLC0415 - see SPKI
+
         try:
             key = load_pem_private_key(data, passphrase)
         except TypeError as error:  # cryptography's word for: encrypted without, or plain with, a passphrase
@@ -139,6 +133,13 @@ class PrivateKey:
 
     def pem(self, passphrase: bytes | None = None) -> bytes:
         """Spell the key as PKCS8 PEM, encrypted when a passphrase is given."""
+        from cryptography.hazmat.primitives.serialization import (  # noqa: PLC0415 - see SPKI
+            BestAvailableEncryption,
+            Encoding,
+            NoEncryption,
+            PrivateFormat,
+        )
+
         encryption = BestAvailableEncryption(passphrase) if passphrase else NoEncryption()
         return self._key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, encryption)
 
@@ -148,6 +149,42 @@ class PrivateKey:
 
     def __repr__(self) -> str:
         return f"PrivateKey({self.public.key_id})"
+
+
+@lru_cache(maxsize=64)  # a run's documents name the same two or three keys again and again
+def _parsed(text: str) -> PublicKey:
+    if (raw := _plain(text.strip().encode(errors="replace"), SPKI, "PUBLIC KEY")) is not None:
+        return PublicKey(raw)
+    from cryptography.hazmat.primitives.serialization import (  # noqa: PLC0415 - see SPKI
+        load_pem_public_key,
+        load_ssh_public_key,
+    )
+
+    try:
+        data = text.strip().encode("ascii")
+        key = load_ssh_public_key(data) if data.startswith(b"ssh-") else load_pem_public_key(data)
+    except (ValueError, UnicodeEncodeError, UnsupportedAlgorithm) as error:
+        raise SigningKeyError("this is not a public key", hint="give an Ed25519 key as PEM") from error
+    if not isinstance(key, Ed25519PublicKey):
+        raise SigningKeyError("this public key is not an Ed25519 key", hint="make one with: tipstaff keys new NAME")
+    return PublicKey(key.public_bytes_raw())
+
+
+def _armoured(der: bytes, label: str) -> str:
+    """Spell an Ed25519 key as PEM: so short that it is one line."""
+    return f"-----BEGIN {label}-----\n{base64.b64encode(der).decode('ascii')}\n-----END {label}-----\n"
+
+
+def _plain(data: bytes, prefix: bytes, label: str) -> bytes | None:
+    """Take a key out of PEM that is spelled exactly as we spell it; None for any other, which may still be a key."""
+    lines = data.strip().split(b"\n")
+    try:
+        der = base64.b64decode(lines[1], validate=True) if len(lines) == PEM_LINES else b""
+    except binascii.Error:
+        return None
+    raw = der[len(prefix) :]
+    is_ours = len(raw) == RAW_BYTES and data.strip() == _armoured(prefix + raw, label).strip().encode()
+    return raw if is_ours else None
 
 
 def decode_signature(signature: str) -> bytes | None:

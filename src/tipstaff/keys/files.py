@@ -7,7 +7,6 @@ readable by others, owned by somebody else, or not a plain file is refused with 
 import os
 import stat
 from pathlib import Path
-from tempfile import mkstemp
 
 from tipstaff.errors import NotFoundError, SigningKeyError
 from tipstaff.keys.ed25519 import PrivateKey, PublicKey
@@ -89,6 +88,8 @@ def _refuse_unless_private(status: os.stat_result, path: Path) -> None:
 
 def _write_new(path: Path, data: bytes, mode: int) -> None:
     """Write a new file whole: another name first, then a link, which never replaces anything."""
+    from tempfile import mkstemp  # noqa: PLC0415 - slow to import, and keys are made once
+
     try:
         descriptor, temporary = mkstemp(prefix=f".{path.name}.", dir=path.parent)  # 0600, and nobody else's
     except OSError as error:

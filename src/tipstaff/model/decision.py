@@ -5,7 +5,7 @@ from typing import Literal
 from tipstaff.model.limits import Budget, Limits, Reply
 from tipstaff.model.network import EgressRule
 from tipstaff.model.noun import Disclosure, Noun
-from tipstaff.model.tiers import Verdict
+from tipstaff.model.tiers import Clause, Strength, Verdict
 
 Effect = Literal["allow", "ask", "deny"]
 Assurance = Literal["same-uid", "console", "key", "hardware"]
@@ -53,6 +53,13 @@ class Retention(Noun):
     artifacts_days: int = 90
 
 
+class Demand(Noun):
+    """The least strength with which one clause must hold in the sandbox itself, or the command is not let run."""
+
+    clause: Clause
+    strength: Strength
+
+
 class Effective(Noun):
     """What the run may really have, after clamping. Only what stands here is granted."""
 
@@ -75,7 +82,8 @@ class Effective(Noun):
     restricted: tuple[str, ...] = ()
     mask: bool = False
     fallback: str | None = None
-    verdicts: tuple[Verdict, ...] = ()
+    verdicts: tuple[Verdict, ...] = ()  # what the host says before the run; empty where nobody asked it
+    demands: tuple[Demand, ...] = ()  # what the sandbox must show once it stands, for every clause in play
 
 
 class Decision(Noun):

@@ -114,3 +114,8 @@ def argv_hash(command: str, args: tuple[str, ...], cwd: str = ".") -> str:
 def shell_hash(script: str, shell: str = "sh", cwd: str = ".") -> str:
     """Hash a shell script as `command.executed` records it."""
     return digest({"kind": "shell", "shell": shell, "script": script, "cwd": cwd})
+
+
+def python_hash(source: str, args: tuple[str, ...] = (), cwd: str = ".") -> str:
+    """Hash a Python program as `command.executed` records it."""
+    return digest({"kind": "python", "source": source, "args": list(args), "cwd": cwd})

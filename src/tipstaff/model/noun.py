@@ -63,14 +63,19 @@ def to_wire(noun: msgspec.Struct) -> Any:
 
 
 def noun_digest(noun: msgspec.Struct) -> str:
-    """H(to_wire(noun)), without a detour where msgspec is sure to write what RFC 8785 does."""
+    """H(to_wire(noun))."""
+    return sha256(noun_bytes(noun)).hexdigest()
+
+
+def noun_bytes(noun: msgspec.Struct) -> bytes:
+    """Spell to_wire(noun) in RFC 8785 bytes, without a detour where msgspec is sure to write the same."""
     try:
         data = _encode(noun)
     except UnicodeEncodeError as error:
         raise CanonicalError("a string holds a lone surrogate, which has no UTF-8 form") from error
     if not data.isascii() or _odd_number(data):
         data = canonical(msgspec.json.decode(data))
-    return sha256(data).hexdigest()
+    return data
 
 
 _encode = msgspec.json.Encoder(order="sorted").encode

@@ -6,6 +6,8 @@ Made by `load` alone, never changed after. What could raise (a bad pattern, an o
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+import msgspec
+
 from tipstaff.model.decision import Retention
 from tipstaff.model.limits import Reply
 from tipstaff.model.tiers import CLAUSES
@@ -22,8 +24,7 @@ if TYPE_CHECKING:
 DAY_MILLISECONDS = 86_400_000
 
 
-@dataclass(frozen=True, slots=True)
-class PrincipalEntry:
+class PrincipalEntry(msgspec.Struct, frozen=True):
     """One entry of `principals`."""
 
     index: int
@@ -34,8 +35,7 @@ class PrincipalEntry:
     denies: Match
 
 
-@dataclass(frozen=True, slots=True)
-class HostEntry:
+class HostEntry(msgspec.Struct, frozen=True):
     """One entry of `network.hosts`, with its host in normal form."""
 
     id: str
@@ -47,8 +47,7 @@ class HostEntry:
     grant: document.HostGrant
 
 
-@dataclass(frozen=True, slots=True)
-class SecretEntry:
+class SecretEntry(msgspec.Struct, frozen=True):
     """One entry of `secrets`."""
 
     index: int

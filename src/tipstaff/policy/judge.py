@@ -162,6 +162,7 @@ def _effective(case: Case, findings: Findings, matching: list[Rule]) -> Effectiv
         mask=tables.mask,
         fallback=sandbox.fallback,
         verdicts=sandbox.verdicts,
+        demands=sandbox.demands,
     )
 
 

@@ -5,7 +5,6 @@ nearest known one. 3. `validate`: what cannot hold. 4. The examples, decided. Ev
 A `warrant.policy.v1` document is read into the same form, and keeps its own hash.
 """
 
-import difflib
 import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NoReturn
@@ -137,16 +136,22 @@ def _in_words(types: str) -> str:
 
 def _unknown(path: tuple[str | int, ...], key: str) -> validate.Fault:
     known = _known_keys(path)
-    near = difflib.get_close_matches(key, known, n=1)
+    near = _closest(key, known)
     hint = f"did you mean `{near[0]}`?" if near else f"known keys are {', '.join(sorted(known))}"
     return validate.Fault((*path, key), f"unknown key `{key[:80]}`", hint)
 
 
 def _not_offered(path: tuple[str | int, ...], value: str) -> validate.Fault:
     offered = [str(choice) for choice in _choices(path)]
-    near = difflib.get_close_matches(value, offered, n=1)
+    near = _closest(value, offered)
     hint = f"did you mean `{near[0]}`?" if near else ""
     return validate.Fault(path, f"`{value[:80]}` is not one of {', '.join(offered)}", hint)
+
+
+def _closest(word: str, words: list[str]) -> list[str]:
+    from difflib import get_close_matches  # noqa: PLC0415 - slow to import, and only an error needs it
+
+    return get_close_matches(word, words, n=1)
 
 
 def _known_keys(path: tuple[str | int, ...]) -> list[str]:

@@ -223,3 +223,15 @@ def test_points_of_small_order_are_no_keys(point, sign):
     for make in (lambda: PublicKey(raw), lambda: PublicKey.parse(pem)):
         with pytest.raises(SigningKeyError, match="small order"):
             make()
+
+
+def test_a_signature_fits_nothing_near_it():
+    """A signature fits its key and its message, in its spelling, and no other."""
+    one, other = PrivateKey.from_seed(b"\1" * 32), PrivateKey.from_seed(b"\2" * 32)
+    signature = one.sign(b"message")
+
+    assert one.public.verifies(b"message", signature)
+    assert not other.public.verifies(b"message", signature)
+    assert not one.public.verifies(b"messagf", signature)
+    assert not one.public.verifies(b"message", other.sign(b"message"))
+    assert not one.public.verifies(b"message", signature + "\n")

@@ -8,7 +8,8 @@ from tipstaff.errors import NotFoundError
 from tipstaff.model import parse_request
 from tipstaff.model.tiers import at_best
 from tipstaff.policy import Facts, decide
-from tipstaff.policy.shipped import DEFAULTS, NAMES, shipped, text_of
+from tipstaff.policy.load import parse_policy
+from tipstaff.policy.shipped import DEFAULTS, NAMES, READY, ready_form, shipped, text_of
 
 HOST = Facts(tiers=(at_best("bwrap"), at_best("process")))
 SHELL = {"kind": "shell", "script": "ls"}
@@ -31,6 +32,16 @@ def test_a_shipped_policy_holds_its_own_examples(name):
     assert any(rule.match for rule in policy.document.rules)
     assert {example.expect for example in policy.document.examples} >= {"deny"}
     assert text_of(name).startswith("# The default")
+
+
+@pytest.mark.parametrize("name", READY)
+def test_a_ready_policy_is_its_file(root, name):
+    """What is kept as plain values is what the file says now, checked and hashed the same."""
+    kept, read = shipped(name), parse_policy(text_of(name), shipped(name).source)
+
+    assert (root / "src" / "tipstaff" / "policies" / f"{name}.json").read_text() == ready_form(text_of(name))
+    assert kept.tree is None
+    assert (kept.value, kept.hash, kept.document) == (read.value, read.hash, read.document)
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -199,3 +199,40 @@ def test_a_tier_that_cannot_mask_does_not_claim_to(ask):
     verdicts = ask(policy, ALL, execution={"kind": "shell", "script": "x"}).effective.verdicts
 
     assert next(verdict.strength for verdict in verdicts if verdict.clause == "restricted") == "weaker"
+
+
+def demanded(decision):
+    """Say how well each clause must hold in the sandbox."""
+    return {demand.clause: demand.strength for demand in decision.effective.demands}
+
+
+@pytest.mark.parametrize("facts", [None, ALL])
+def test_every_clause_in_play_is_demanded(ask, facts):
+    """Each clause of the run, and no other, has its least strength, whether or not the host was asked before."""
+    policy = tiers() | {"network": {"hosts": [{"host": "a.example"}]}, "secrets": [{"name": "TOKEN"}]}
+    plain = demanded(ask(policy, facts))
+    more = demanded(ask(policy, facts, network={"allowHosts": ["a.example"]}, secretNames=["TOKEN"]))
+
+    assert plain == {
+        clause: "weaker" if clause == "disk" else "enforced"
+        for clause in ("network", "memory", "cpu", "pids", "disk", "time", "output", "files")
+    }
+    assert more == plain | {"hosts": "enforced", "secrets": "enforced"}
+
+
+@pytest.mark.parametrize(("tolerate", "strength"), [({}, "enforced"), ({"network": "unenforceable"}, "unenforceable")])
+def test_a_demand_is_as_low_as_the_policy_tolerates_and_no_lower(ask, tolerate, strength):
+    """What the policy tolerates is what is demanded; a policy that says nothing demands enforcement."""
+    assert demanded(ask({"tiers": {"tolerate": tolerate}}))["network"] == strength
+
+
+def test_a_demand_and_a_denial_agree(ask):
+    """A host whose verdicts all meet the demands is allowed; one that misses any of them is denied."""
+    wanted = ask({}).effective.demands
+    enough = TierReport(
+        name="bwrap", verdicts=tuple(Verdict(clause=one.clause, strength=one.strength) for one in wanted)
+    )
+    assert ask({}, Facts(tiers=(enough,))).effect == "allow"
+    for missing in wanted:
+        rest = tuple(one for one in enough.verdicts if one.clause != missing.clause)
+        assert ask({}, Facts(tiers=(TierReport(name="bwrap", verdicts=rest),))).rules == ("tiers.tolerate",)

@@ -7,8 +7,9 @@ tolerates it.
 
 from typing import NamedTuple
 
+from tipstaff.model.decision import Demand
 from tipstaff.model.execution import Python
-from tipstaff.model.tiers import CLAUSES, OURS, STRENGTHS, TierReport, Verdict, rank
+from tipstaff.model.tiers import CLAUSES, OURS, STRENGTHS, Clause, Strength, TierReport, Verdict, rank
 from tipstaff.policy.case import Case, Cure, Findings, shown
 from tipstaff.policy.remedy import assigned
 from tipstaff.policy.rules import Rule
@@ -25,6 +26,7 @@ class Granted(NamedTuple):
     minimum: str
     fallback: str | None = None
     verdicts: tuple[Verdict, ...] = ()
+    demands: tuple[Demand, ...] = ()
 
 
 class Wanted(NamedTuple):
@@ -37,6 +39,10 @@ class Wanted(NamedTuple):
 
 def check(case: Case, findings: Findings, rules: list[Rule], *, hosts: bool) -> Granted:
     """Judge the tier; `hosts` says whether there is a way out that must be held."""
+    return _granted(case, findings, rules, hosts=hosts)._replace(demands=_demands(case, in_play(case, hosts=hosts)))
+
+
+def _granted(case: Case, findings: Findings, rules: list[Rule], *, hosts: bool) -> Granted:
     minimum = minimum_of(case, rules)
     wanted = Wanted(_tier(case, findings, minimum), minimum, in_play(case, hosts=hosts))
     fallback = case.policy.document.tiers.fallback
@@ -60,6 +66,15 @@ def in_play(case: Case, *, hosts: bool) -> frozenset[str]:
     clauses += ["secrets"] if case.secrets else []
     clauses += ["restricted"] if case.policy.tables.restricted else []
     return frozenset(clauses)
+
+
+def _demands(case: Case, clauses: frozenset[str]) -> tuple[Demand, ...]:
+    """Say how well each clause must hold: whatever the host promised, the sandbox is asked again once it stands."""
+    return tuple(Demand(clause=clause, strength=_tolerated(case, clause)) for clause in CLAUSES if clause in clauses)
+
+
+def _tolerated(case: Case, clause: Clause) -> Strength:
+    return case.policy.tables.tolerated[clause] or "enforced"
 
 
 def _ranked(tier: str) -> int:
@@ -144,8 +159,7 @@ def _restricted(case: Case, tier: str, verdict: Verdict) -> Verdict:
 
 def _check_verdicts(case: Case, findings: Findings, tier: str, verdicts: tuple[Verdict, ...]) -> None:
     for verdict in verdicts:
-        tolerated = case.policy.tables.tolerated[verdict.clause] or "enforced"
-        if STRENGTHS.index(verdict.strength) < STRENGTHS.index(tolerated):
+        if STRENGTHS.index(verdict.strength) < STRENGTHS.index(_tolerated(case, verdict.clause)):
             how = f" ({verdict.by})" if verdict.by else ""
             message = f"on this host {tier} holds the clause {verdict.clause} only as {verdict.strength}{how}"
             findings.deny("tiers.tolerate", message, _cure_verdict(case, verdict))

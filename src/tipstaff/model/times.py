@@ -1,0 +1,22 @@
+"""Times as the protocol spells them, in UTC with milliseconds, and the clock that is passed in.
+
+A clock gives milliseconds since 1970. Whoever makes one decides what it is made of; nothing here reads any.
+"""
+
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+
+Clock = Callable[[], int]
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_MILLISECOND = timedelta(milliseconds=1)
+
+
+def timestamp(milliseconds: int) -> str:
+    """Spell a time as it travels."""
+    moment = _EPOCH + timedelta(milliseconds=milliseconds)
+    return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def milliseconds(text: str) -> int:
+    """Read a time; a `ValueError` says that it is none, as on the 31st of February."""
+    return (datetime.fromisoformat(text) - _EPOCH) // _MILLISECOND

@@ -1,0 +1,188 @@
+"""Leases: a runner takes a run, keeps it by saying that it lives, and is told when to stop.
+
+The number of the attempt is the fence: whatever comes with the token of an earlier attempt, or of a lease that was
+renewed, is refused. Secrets are read before anything is written, so that the chain never tells of a release that did
+not happen. Which runs are lost is the business of `lost`.
+"""
+
+from typing import Any, Final
+
+from tipstaff.errors import InputError, PlaneError, SigningKeyError
+from tipstaff.keys import PublicKey
+from tipstaff.plane.approvals import shortfalls
+from tipstaff.plane.authority import Authority
+from tipstaff.plane.chains import Chains
+from tipstaff.plane.refusals import failed, refuse_run
+from tipstaff.plane.tokens import Claim, Tokens
+from tipstaff.store import Run, Runner
+
+Json = dict[str, Any]
+LEASE_MS: Final = 60_000
+SLACK_MS: Final = 60_000  # for a runner that cannot renew: over its own timeout
+
+
+class Leases:
+    """Everything that a runner does between claim and completion."""
+
+    def __init__(self, authority: Authority, tokens: Tokens, chains: Chains) -> None:
+        self._authority = authority
+        self._store = authority.store
+        self._tokens = tokens
+        self._chains = chains
+
+    def enroll(self, public_key_pem: str, pool: str) -> Json:
+        """Make a runner known; the same key in the same pool is the same runner, with the same token."""
+        try:
+            key = PublicKey.parse(public_key_pem)
+        except SigningKeyError as error:
+            raise InputError(f"the runner's key cannot be used: {error.message}") from error
+        if key in {signer.public for signer in (self._authority.key, *self._authority.older)}:
+            raise InputError("a runner's key must not be the plane's")  # one key for both would prove neither
+        wanted = Runner(self._authority.new_id("rnr"), key, pool)
+        runner = self._store.runners.enroll(wanted, self._authority.time())
+        return {"runnerId": runner.runner_id, "runnerToken": self._tokens.runner(runner.runner_id)}
+
+    def claim(self, body: Json) -> Json:
+        """Give the oldest run that fits, or say that there is none."""
+        runner = self._runner(body)
+        tiers, after = body.get("tiers"), 0
+        while found := self._store.runs.waiting(runner.pool, self._authority.owner_name, self._authority.time(), after):
+            after, run = found
+            if type(tiers) is list and run.tier not in tiers:
+                continue
+            if (secrets := self._secrets(run)) is not None and (claim := self._take(run, runner, secrets, body)):
+                return claim
+        return {"empty": True}
+
+    def renew(self, token: object) -> Json:
+        """Prolong a lease. The token changes; asking again with the one before gives the same answer."""
+        claim = self._tokens.read_claim(token)
+        with self._store.database.transaction():
+            run = self._store.runs.get(claim.run_id)
+            if run.lease_serial == claim.serial + 1:
+                claim = claim._replace(serial=run.lease_serial)  # the reply was lost
+            self.refuse_stale(run, claim)
+            now = self._authority.time()
+            claim = claim._replace(serial=run.lease_serial + 1)
+            self._store.runs.change(run, lease_serial=claim.serial, lease_until=now + LEASE_MS)
+        return {"claimToken": self._tokens.claim(claim), "leaseMs": LEASE_MS, **_cancel(run)}
+
+    def append(self, token: object, links: Any, *, release: bool) -> Json:
+        """Take a runner's events. With `release` the command is let run next: what is known now must survive."""
+        with self._store.database.transaction(durable=release):
+            run = self.holder(token)
+            told = self._chains.extension(run, links)
+            lasting = told.lasting
+            self._store.runs.add_events(run.run_id, lasting)
+            self._store.runs.change(
+                run,
+                event_count=run.event_count + len(lasting),
+                events_head=lasting[-1]["hash"] if lasting else run.events_head,
+                ending=told.ending,
+                state=_state(run, told.links, release=release),
+                released=run.released or release,
+                updated_at=self._authority.time(run),
+            )
+        return {"ok": True, **_cancel(run)}
+
+    def refuse_other(self, token: object, run_id: str) -> None:
+        """Refuse a token that was given for another run than the path names."""
+        if self._tokens.read_claim(token).run_id != run_id:
+            raise PlaneError("this token is for another run", status=401, code="token_unknown")
+
+    def holder(self, token: object) -> Run:
+        """Give the run that a token holds now; inside a transaction where that must not change."""
+        claim = self._tokens.read_claim(token)
+        run = self._store.runs.get(claim.run_id)
+        self.refuse_stale(run, claim)
+        return run
+
+    def refuse_stale(self, run: Run, claim: Claim) -> None:
+        """Refuse a claim that does not hold the run as it is now."""
+        if not run.claimed:
+            raise PlaneError(f"run {run.run_id} is {run.state}", status=409, code="not_claimed")
+        if claim != (run.run_id, run.attempt, run.lease_serial, run.runner_id):
+            raise PlaneError(f"this claim on run {run.run_id} has been replaced", status=409, code="claim_stale")
+
+    def _runner(self, body: Json) -> Runner:
+        runner = self._store.runners.get(self._tokens.read_runner(body.get("runnerToken")))
+        if runner is None:
+            raise PlaneError("this runner is not enrolled any more", status=401, code="runner_unknown")
+        if body.get("pool", runner.pool) != runner.pool:
+            raise PlaneError(f"this runner was enrolled for the pool {runner.pool!r}", status=403, code="other_pool")
+        return runner
+
+    def _secrets(self, run: Run) -> list[Json] | None:
+        """Read every secret of the contract. One that is not there ends the run; then there is None."""
+        values = {secret["name"]: self._authority.read_secret(secret["name"]) for secret in run.contract["secrets"]}
+        missing = sorted(name for name, value in values.items() if value is None)
+        if not missing:
+            return [{"name": name, "value": value} for name, value in values.items()]
+        cause = failed("secrets.missing", "secret_release_denied", f"there is no secret {', '.join(missing)}")
+        with self._store.database.transaction(durable=True):
+            now = self._store.runs.get(run.run_id)
+            if now.state == "created":
+                refuse_run(self._authority, now, cause)
+        return None
+
+    def _take(self, seen: Run, runner: Runner, secrets: list[Json], body: Json) -> Json | None:
+        """Claim a run that was seen waiting; None when another was faster, or an approval has run out."""
+        knows = _knows(body)
+        # A runner that does not say when it releases the command may do so at once.
+        with self._store.database.transaction(durable="release" not in knows):
+            run = seen if self._store.runs.is_still(seen) else self._store.runs.get(seen.run_id)
+            now = self._authority.time(run)
+            if run.state != "created" or now > run.expires_at or shortfalls(self._authority, run):
+                return None
+            lease = LEASE_MS if "renew" in knows else run.contract["limits"]["timeMs"] + SLACK_MS
+            run = self._authority.extend(
+                run,
+                _claim_events(run, runner),
+                state="claimed",
+                attempt=run.attempt + 1,
+                lease_serial=run.lease_serial + 1,
+                lease_until=now + lease,
+                runner_id=runner.runner_id,
+                released=False,
+            )
+            events = list(self._store.runs.events(run.run_id))
+        claim = Claim(run.run_id, run.attempt, run.lease_serial, runner.runner_id)
+        return {
+            "runId": run.run_id,
+            "contract": run.contract,
+            "claimToken": self._tokens.claim(claim),
+            "attempt": run.attempt,
+            "leaseMs": lease,
+            "events": events,
+            "secrets": secrets,
+        }
+
+
+def _knows(body: Json) -> list[Any]:
+    """List what the runner says that it can do: `renew` its lease, say when it will `release` the command."""
+    said = body.get("knows")
+    return said if isinstance(said, list) else []
+
+
+def _claim_events(run: Run, runner: Runner) -> list[Json]:
+    claimed = {"type": "run.claimed", "runnerId": runner.runner_id, "runnerKeyId": runner.key.key_id}
+    released = [
+        {"type": "secret.released", "name": secret["name"], "scope": secret["scope"]}
+        for secret in run.contract["secrets"]
+    ]
+    return [claimed | {"attempt": run.attempt + 1}, *released]
+
+
+def _state(run: Run, fresh: list[Json], *, release: bool) -> str:
+    if release or run.state == "running" or any(acted(link) for link in fresh):
+        return "running"
+    return "provisioning" if fresh else run.state
+
+
+def acted(link: Json) -> bool:
+    """Say whether a runner's event tells of more than a workspace that stands."""
+    return bool(link["event"]["type"] != "workspace.materialized")
+
+
+def _cancel(run: Run) -> Json:
+    return {"cancel": run.cancel_actor} if run.cancel_actor else {}

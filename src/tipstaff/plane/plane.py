@@ -1,0 +1,158 @@
+"""The plane: decides, permits, records and proves; it cannot run anything.
+
+Everything goes in and comes out as JSON values, as the protocol has them, so that what stands in front (a call, HTTP)
+is only transport. What is refused by policy is a value; a step that the protocol does not allow is a `PlaneError`.
+"""
+
+from contextlib import AbstractContextManager
+from typing import Any
+
+from tipstaff.errors import NotFoundError
+from tipstaff.model.facts import Facts
+from tipstaff.model.noun import to_wire
+from tipstaff.plane import approvals, intake, prune, reading
+from tipstaff.plane.authority import Authority
+from tipstaff.plane.chains import Chains
+from tipstaff.plane.completion import Completion, bundle_of
+from tipstaff.plane.leases import Leases
+from tipstaff.plane.lost import Lost
+from tipstaff.plane.refusals import Cause, refuse_run
+from tipstaff.plane.tokens import Tokens
+from tipstaff.policy.judge import NO_FACTS
+
+Json = dict[str, Any]
+PAGE = 100
+
+
+class Plane:
+    """One authority over one store."""
+
+    def __init__(self, authority: Authority) -> None:
+        self._authority = authority
+        self._store = authority.store
+        tokens = Tokens(self._store.secret("tokens", authority.random))
+        chains = Chains(self._store.runs)
+        self._leases = Leases(authority, tokens, chains)
+        self._completion = Completion(authority, tokens, chains, self._leases)
+        self._lost = Lost(authority, self._completion)
+
+    # For doors
+
+    def submit(self, request: Any, facts: Facts = NO_FACTS) -> intake.Intake:
+        """Take a request in: refused, queued, or waiting for people."""
+        return intake.submit(self._authority, request, facts)
+
+    def approve(self, run_id: str, body: Json, by: approvals.Vouched = "same-uid") -> Json:
+        """Take an approval of a waiting run."""
+        return approvals.approve(self._authority, run_id, body, by)
+
+    def deny(self, run_id: str, body: Json) -> Json:
+        """End a waiting run by an approver's word."""
+        return approvals.deny(self._authority, run_id, body)
+
+    def expire(self, run_id: str) -> Json:
+        """End a waiting run because nobody waits for its approval any longer."""
+        return approvals.expire(self._authority, run_id)
+
+    def cancel(self, run_id: str, body: Json) -> Json:
+        """Stop a run: at once where no runner has it, else the runner is told at its next word."""
+        actor = to_wire(approvals.actor_of(body))
+        with self._store.database.transaction(durable=True):
+            run = self._store.runs.get(run_id)
+            if run.claimed:
+                self._store.runs.change(run, cancel_actor=actor)
+            elif run.open:
+                event = {"type": "run.cancelled", "actor": actor}
+                refuse_run(self._authority, run, Cause("run.cancelled", f"{actor['id']!r} cancelled it", event))
+        return {"runId": run_id, "status": self._store.runs.get(run_id).state}
+
+    # For runners
+
+    def enroll(self, public_key_pem: str, pool: str) -> Json:
+        """Make a runner known."""
+        return self._leases.enroll(public_key_pem, pool)
+
+    def claim(self, body: Json) -> Json:
+        """Give a runner the oldest run that fits."""
+        return self._leases.claim(body)
+
+    def holds(self, token: object, run_id: str) -> None:
+        """Refuse a token that is not for this run."""
+        self._leases.refuse_other(token, run_id)
+
+    def renew(self, token: object) -> Json:
+        """Prolong a runner's lease."""
+        return self._leases.renew(token)
+
+    def append(self, token: object, events: Any, *, release: bool = False) -> Json:
+        """Take a runner's events."""
+        return self._leases.append(token, events, release=release)
+
+    def complete(self, token: object, receipt: Any, events: Any = ()) -> Json:
+        """End a run by its runner's receipt; gives it countersigned."""
+        return {"receipt": self._completion.complete(token, receipt, events)}
+
+    def without_waiting(self) -> AbstractContextManager[None]:
+        """Inside, a step that would have to wait for others is a `BusyError`, and can be taken again."""
+        return self._store.database.without_waiting()
+
+    # Housekeeping and reading
+
+    def close_lost(self) -> list[Json]:
+        """Close every run that is nobody's any more, and sweep what dead processes left."""
+        closed = self._lost.close()
+        self._store.owners.sweep()
+        self._store.blobs.sweep()
+        return closed
+
+    def prune(self, older_than_ms: int | None = None, down_to_bytes: int | None = None, *, dry: bool = False) -> Json:
+        """Remove the content of what ended long ago; by each contract's own retention where nothing is said."""
+        return prune.prune(self._authority, prune.Wish(older_than_ms, down_to_bytes, dry))
+
+    def status(self, run_id: str) -> str:
+        """Say in which state a run is."""
+        return self._store.runs.get(run_id).state
+
+    def run(self, run_id: str) -> Json:
+        """Tell everything about one run."""
+        return reading.run_whole(self._authority, run_id)
+
+    def history(self, count: int = PAGE, before: str | None = None) -> list[Json]:
+        """List runs and refused requests, newest first, from behind the entry `before`."""
+        return reading.history(self._authority, count, before)
+
+    def named(self, beginning: str, count: int = PAGE) -> list[str]:
+        """List ids of runs and refused requests that begin so."""
+        return reading.named(self._authority, beginning, count)
+
+    def waiting(self) -> list[Json]:
+        """List the runs that wait for people, with exactly what is asked."""
+        return reading.waiting(self._authority)
+
+    def why(self, name: str) -> Json:
+        """Say why a run, or a request that never became one, ended as it did."""
+        return reading.why(self._authority, name)
+
+    def output(self, run_id: str, stream: str) -> bytes:
+        """Give the kept copy of what a run printed."""
+        return reading.output(self._authority, run_id, stream)
+
+    def refusal(self, refusal_id: str) -> Json:
+        """Give a signed refusal."""
+        return reading.refusal(self._authority, refusal_id)
+
+    def refusals(self, count: int = PAGE) -> list[Json]:
+        """List refusals, newest first."""
+        return self._store.refusals.latest(count)
+
+    def bundle(self, run_id: str) -> Json:
+        """Give the bundle of a run that has its receipt."""
+        run = self._store.runs.get(run_id)
+        if run.receipt is None:
+            why = "it ended with a refusal" if not run.open else f"it is {run.state}"
+            raise NotFoundError(f"run {run_id} has no receipt: {why}")
+        return bundle_of(self._authority, run, run.receipt, list(self._store.runs.events(run_id)))
+
+    def journal(self) -> Json | None:
+        """Give the journal with its signed head; None while nothing was decided."""
+        return self._store.journal.document()

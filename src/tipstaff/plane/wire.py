@@ -1,0 +1,69 @@
+"""The runner's side of the protocol as bytes: a path and a JSON body in, a status and a JSON body out.
+
+What HTTP will carry, the embedded runner passes as it is, so that there is one way in. Bodies are read strictly and
+are bounded; every refusal is `{error, code?, reasons?}` with HTTP's status for it. Knows no socket.
+"""
+
+import re
+from collections.abc import Callable
+from contextlib import nullcontext
+from typing import Any, Final
+
+import msgspec
+
+from tipstaff.errors import BusyError, InputError, NotFoundError, PlaneError, StoreError, TipstaffError
+from tipstaff.evidence.reading import read_object
+from tipstaff.plane.plane import Plane
+
+Json = dict[str, Any]
+MOST_BODY_BYTES: Final = 64 * 1024**2
+_Step = Callable[[Plane, Json], Json]
+
+
+def answer(plane: Plane, path: str, body: bytes, *, wait: bool = True) -> tuple[int, bytes]:
+    """Answer one request of a runner; without `wait`, one that cannot be answered at once is 503, code `busy`."""
+    try:
+        with nullcontext() if wait else plane.without_waiting():
+            status, reply = 200, _answered(plane, path, body)
+    except BusyError as error:
+        status, reply = 503, {"error": str(error), "code": "busy"}
+    except PlaneError as error:
+        status, reply = error.status, {"error": error.message, "code": error.code, "reasons": list(error.reasons)}
+    except (InputError, NotFoundError, StoreError) as error:
+        status, reply = _STATUS[_kind(error)], {"error": str(error)}
+    return status, msgspec.json.encode(reply)
+
+
+def _answered(plane: Plane, path: str, body: bytes) -> Json:
+    if len(body) > MOST_BODY_BYTES:
+        raise PlaneError(f"a body is at most {MOST_BODY_BYTES} bytes", status=413)
+    if path == "/v1/claims":
+        return plane.claim(read_object(body, {}))
+    found = _RUN.fullmatch(path)
+    step = _STEPS.get(found["step"]) if found else None
+    if found is None or step is None:
+        raise PlaneError(f"there is nothing at {path[:128]!r}", status=404)
+    fields = read_object(body, {})
+    plane.holds(fields.get("claimToken"), found["run"])
+    return step(plane, fields)
+
+
+def _append(plane: Plane, fields: Json) -> Json:
+    return plane.append(fields.get("claimToken"), fields.get("events"), release=fields.get("release") is True)
+
+
+def _renew(plane: Plane, fields: Json) -> Json:
+    return plane.renew(fields.get("claimToken"))
+
+
+def _complete(plane: Plane, fields: Json) -> Json:
+    return plane.complete(fields.get("claimToken"), fields.get("receipt"), fields.get("events", []))
+
+
+def _kind(error: TipstaffError) -> type[TipstaffError]:
+    return next(kind for kind in _STATUS if isinstance(error, kind))
+
+
+_RUN: Final = re.compile(r"/v1/runs/(?P<run>[^/]{1,128})/(?P<step>[a-z]+)")
+_STEPS: Final[dict[str, _Step]] = {"events": _append, "renew": _renew, "complete": _complete}
+_STATUS: Final[dict[type[TipstaffError], int]] = {InputError: 400, NotFoundError: 404, StoreError: 503}
