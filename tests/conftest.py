@@ -15,6 +15,13 @@ settings.register_profile("explore", deadline=None, max_examples=5_000)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Let a build ask for tiers: what this machine can have is tested, and never skipped in silence."""
+    parser.addoption(
+        "--require-tier", action="append", default=[], metavar="NAME", help="fail where tests of this tier would skip"
+    )
+
+
 @pytest.fixture(scope="session")
 def root() -> Path:
     """The repository's folder."""

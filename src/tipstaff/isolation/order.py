@@ -1,0 +1,36 @@
+"""What the spawner is asked for, as it travels: plain values, any bytes, no types of ours."""
+
+import json
+from typing import Literal, NamedTuple
+
+Kind = Literal["bwrap", "process"]
+
+
+class Order(NamedTuple):
+    """One sandbox and the command in it, with everything decided."""
+
+    kind: Kind
+    argv: tuple[str, ...]
+    environ: dict[str, str]
+    cwd: str
+    workspace: str | None
+    in_place: bool
+    readable: tuple[str, ...]
+    masked: tuple[str, ...]
+    memory_bytes: int
+    cpu_millis: int
+    pids: int
+    disk_bytes: int
+    files: tuple[tuple[str, str], ...] = ()  # (where inside, content)
+
+
+def encode(order: Order) -> bytes:
+    """Spell an order. JSON in ASCII carries bytes that are no UTF-8 as lone surrogates."""
+    return json.dumps(order._asdict()).encode()
+
+
+def decode(data: bytes) -> Order:
+    """Read an order."""
+    fields = json.loads(data)
+    listed = {name: tuple(fields[name]) for name in ("argv", "readable", "masked", "files")}
+    return Order(**{**fields, **listed})

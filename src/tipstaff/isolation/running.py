@@ -1,0 +1,169 @@
+"""One run in a sandbox that the spawner makes, from its order to its end: what all tiers of the spawner's share.
+
+Asks for the sandbox, has what the kernel says of it judged, lets the command go, passes its streams on, and stops it
+by time, by output or when asked. A sandbox that is not what it should be is ended before its command runs.
+"""
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from typing import Any, Final, NamedTuple
+
+import msgspec
+
+from tipstaff.isolation import endings, trees
+from tipstaff.isolation.client import Box, SpawnerError
+from tipstaff.isolation.order import Kind, Order
+from tipstaff.isolation.streams import Streams
+from tipstaff.isolation.tier import Ended, Gate, Passage, Plan
+from tipstaff.isolation.workshop import Workshop
+from tipstaff.model.limits import Limits
+from tipstaff.model.tiers import Verdict
+
+SETUP_SECONDS: Final = 60.0
+PROBE: Final = Plan(
+    argv=("true",),
+    environ={"PATH": "/usr/bin:/bin"},
+    limits=Limits(
+        time_ms=30_000, memory_bytes=1 << 26, cpu_millis=1000, pids=16, disk_bytes=1 << 24, output_bytes=1 << 16
+    ),
+)
+
+
+class Judging(NamedTuple):
+    """How one kind of sandbox is judged by what the kernel says of it."""
+
+    kind: Kind
+    breaches: Callable[[Mapping[str, Any]], list[str]]
+    judge: Callable[[Plan, Mapping[str, Any]], tuple[Verdict, ...]]
+
+
+async def run(workshop: Workshop, judging: Judging, plan: Plan, passage: Passage) -> Ended:
+    """Run one plan to its end; nothing that it started is left."""
+    try:
+        wanted = order(plan, judging.kind)
+        await _check_in_place(plan)
+    except (ValueError, OSError) as error:
+        return endings.setup_failed(str(error))
+    async with workshop.places:
+        streams = Streams(passage.stdin)
+        try:
+            box = await (await workshop.link()).build(wanted, streams.theirs)
+            streams.hand_over()
+            return await _Run(box, plan, streams, passage).through(judging)
+        except SpawnerError as error:
+            return endings.setup_failed(str(error))
+        finally:
+            streams.close()
+
+
+class _Run:
+    """One sandbox that is being made, and what passes to and from it."""
+
+    def __init__(self, box: Box, plan: Plan, streams: Streams, passage: Passage) -> None:
+        self._box = box
+        self._plan = plan
+        self._streams = streams
+        self._passage = passage
+
+    async def through(self, judging: Judging) -> Ended:
+        """Stay with the sandbox until it is gone."""
+        box, problem = self._box, ""
+        async with _ended_with_us(box):
+            facts = await self._ready()
+            judged = judging.judge(self._plan, facts) if facts else ()
+            if facts:
+                problem = await _problem(judging.breaches(facts), judged, self._passage.gate)
+                if problem:
+                    box.end("setup-failed")
+                else:
+                    await self._released()
+            ended = _ended(box, await box.ended)
+        return msgspec.structs.replace(endings.setup_failed(problem) if problem else ended, verdicts=judged)
+
+    async def _ready(self) -> dict[str, Any]:
+        """Wait until the command waits; empty when the sandbox ended before."""
+        with _stopping(self._box, self._passage.cancel, SETUP_SECONDS, "setup-failed"):
+            return await self._box.ready
+
+    async def _released(self) -> None:
+        """Let the command go, and stay with it until its output has ended."""
+        box, passage = self._box, self._passage
+        feeding = asyncio.create_task(self._streams.feed())
+        try:
+            with _stopping(box, passage.cancel, (self._plan.limits.time_ms or 0) / 1000, "timed-out"):
+                await box.release()
+                sinks = passage.stdout, passage.stderr
+                await self._streams.drain(sinks, self._plan.kill_output_bytes, lambda: box.end("output-limit"))
+                await box.ended  # a command may close its output and go on
+        finally:
+            await _stopped(feeding)
+
+
+def order(plan: Plan, kind: Kind) -> Order:
+    """Spell a plan as the spawner takes it; ValueError for one that leaves a limit open."""
+    limits = msgspec.structs.asdict(plan.limits)
+    if absent := [name for name, value in limits.items() if value is None]:
+        raise ValueError(f"the plan has no limit for {', '.join(absent)}")
+    return Order(
+        kind=kind,
+        argv=plan.argv,
+        environ=dict(plan.environ),
+        cwd=plan.cwd,
+        workspace=None if plan.workspace is None else str(plan.workspace),
+        in_place=plan.mode == "in-place",
+        readable=tuple(map(str, plan.readable)),
+        masked=plan.masked,
+        files=plan.files,
+        **{name: limits[name] for name in ("memory_bytes", "cpu_millis", "pids", "disk_bytes")},
+    )
+
+
+async def _check_in_place(plan: Plan) -> None:
+    """Refuse a folder with sockets or pipes in place: through these a command reaches processes outside."""
+    if plan.workspace is not None and plan.mode == "in-place":
+        found = await asyncio.to_thread(trees.doors, str(plan.workspace))
+        if found:
+            raise ValueError(f"'{found}' is a socket, a pipe or a device: a command in place could reach outside by it")
+
+
+async def _problem(breaches: list[str], judged: tuple[Verdict, ...], gate: Gate | None) -> str:
+    """Say why the command that waits must not run, or nothing."""
+    if breaches:
+        return f"the sandbox is not one: {'; '.join(breaches)}"
+    return await gate(judged) if gate is not None else ""
+
+
+def _ended(box: Box, told: dict[str, Any]) -> Ended:
+    return endings.orphaned(released=box.released) if told["event"] == "orphaned" else endings.read(told)
+
+
+@contextlib.asynccontextmanager
+async def _ended_with_us(box: Box) -> AsyncIterator[None]:
+    """Whatever happens here, the sandbox is gone afterwards."""
+    try:
+        yield
+    except BaseException:
+        box.end("cancelled")
+        await asyncio.shield(box.ended)
+        raise
+
+
+@contextlib.contextmanager
+def _stopping(box: Box, cancel: asyncio.Event, seconds: float, cause: str) -> Iterator[None]:
+    """Stop the sandbox after some time, or when asked."""
+    loop = asyncio.get_running_loop()
+    timer = loop.call_later(seconds, box.end, cause)
+    waiting = loop.create_task(cancel.wait())
+    waiting.add_done_callback(lambda task: None if task.cancelled() else box.end("cancelled"))
+    try:
+        yield
+    finally:
+        timer.cancel()
+        waiting.cancel()
+
+
+async def _stopped(task: "asyncio.Task[None]") -> None:
+    task.cancel()
+    with contextlib.suppress(asyncio.CancelledError):
+        await task

@@ -1,0 +1,168 @@
+"""The filter on system calls, built by hand as classic BPF: what the kernel will not do for a sandboxed program.
+
+1. A call made for another architecture (`int 0x80` on x86_64) kills the process: its numbers mean other things.
+2. Numbers beyond the last that we know, which all of x32 is, do not exist (ENOSYS).
+3. clone3 and io_uring do not exist (ENOSYS): a filter cannot look into their arguments, and programs do without.
+4. What reaches into other processes, the kernel, mounts, namespaces, keys or clocks is refused (EPERM).
+5. clone may not make namespaces; ioctl may not type into a terminal (CVE-2017-5226), compared on the low 32 bits,
+   because the kernel looks at no others (CVE-2019-10063); personality may not switch address randomisation off.
+6. Sockets are AF_UNIX, AF_INET, AF_INET6 and NETLINK_ROUTE, never raw: a network namespace does not hold AF_VSOCK.
+7. Without namespaces no socket can be made at all (AF_UNIX reaches the host's services), pairs excepted; only a
+   process's own limits can be changed, and nothing is shared by number (System V, POSIX queues).
+
+Pure. Bubblewrap loads the result; a filter is the second wall, behind namespaces and an ordinary uid.
+"""
+
+import errno
+import struct
+from typing import Final, NamedTuple
+
+from tipstaff.isolation.syscalls import ARCHITECTURES, LAST_KNOWN, Architecture
+
+ALLOW: Final = 0x7FFF0000
+KILL: Final = 0x80000000
+ERRNO: Final = 0x00050000
+
+LOAD: Final = 0x20  # the word at k, into A
+AND: Final = 0x54  # A &= k
+EQUAL: Final = 0x15  # A == k
+GREATER: Final = 0x25  # A > k
+ANY: Final = 0x45  # A & k
+RETURN: Final = 0x06
+
+NUMBER: Final = 0  # offsets in struct seccomp_data
+AUDIT: Final = 4
+FIRST_ARGUMENT: Final = 16
+
+DENIED: Final = (
+    "ptrace", "process_vm_readv", "process_vm_writev", "kcmp", "pidfd_getfd", "process_madvise", "process_mrelease",
+    "keyctl", "add_key", "request_key",
+    "bpf", "userfaultfd", "perf_event_open", "syslog", "lookup_dcookie", "move_pages", "migrate_pages",
+    "mount", "umount2", "pivot_root", "chroot", "move_mount", "fsopen", "fsconfig", "fsmount", "fspick", "open_tree",
+    "open_tree_attr", "mount_setattr", "unshare", "setns", "open_by_handle_at", "name_to_handle_at", "fanotify_init",
+    "init_module", "finit_module", "delete_module", "kexec_load", "kexec_file_load", "reboot",
+    "swapon", "swapoff", "acct", "quotactl", "quotactl_fd", "vhangup",
+    "settimeofday", "clock_settime", "clock_adjtime",
+    "iopl", "ioperm", "modify_ldt", "uselib", "ustat", "sysfs",
+)  # fmt: skip
+ABSENT: Final = ("io_uring_setup", "io_uring_enter", "io_uring_register", "clone3")
+
+SHARED_BY_NUMBER: Final = ("shmget", "shmat", "semget", "msgget", "mq_open")
+
+NAMESPACES: Final = 0x7E020000  # every CLONE_NEW* that clone takes
+TERMINAL_INPUT: Final = (0x5412, 0x541C)  # TIOCSTI, TIOCLINUX
+PERSONALITIES: Final = (0, 0x8, 0x20000, 0x20008, 0xFFFFFFFF)  # Linux, uname26, 32 bits, both, and "which one?"
+AF_UNIX, AF_INET, AF_INET6, AF_NETLINK = 1, 2, 10, 16
+NETLINK_ROUTE: Final = 0
+SOCKET_KIND: Final = 0xF  # the rest of the argument is SOCK_CLOEXEC and SOCK_NONBLOCK
+SOCK_RAW: Final = 3
+SOCK_PACKET: Final = 10
+
+
+class Instruction(NamedTuple):
+    """One instruction: what, how far to jump when it is so and when not, and the number it works with."""
+
+    code: int
+    yes: int
+    no: int
+    k: int
+
+
+def program(machine: str, *, namespaces: bool = True) -> bytes:
+    """Spell the filter for `machine` (as `os.uname` names it) as the kernel and bubblewrap's --seccomp read it."""
+    return b"".join(struct.pack("=HBBI", *step) for step in instructions(ARCHITECTURES[machine], namespaces=namespaces))
+
+
+def instructions(architecture: Architecture, *, namespaces: bool = True) -> list[Instruction]:
+    """List the filter's instructions. Every block either returns or leaves the call's number in A."""
+    numbers = architecture.numbers
+    shared = [] if namespaces else _shared(numbers)
+    refused = [step for name in DENIED if name in numbers for step in _when(numbers[name], _fail(errno.EPERM))]
+    absent = [step for name in ABSENT for step in _when(numbers[name], _fail(errno.ENOSYS))]
+    return [
+        *_architecture(architecture.audit),
+        *absent,
+        *refused,
+        *shared,
+        *_when(numbers["clone"], _clone()),
+        *_when(numbers["ioctl"], _ioctl()),
+        *_when(numbers["personality"], _personality()),
+        *_when(numbers["socket"], _socket()),
+        *_when(numbers["socketpair"], _socket()),
+        _return(ALLOW),
+    ]
+
+
+def _shared(numbers: dict[str, int]) -> list[Instruction]:
+    """Close what namespaces would: networks, other processes' limits, memory and messages shared by number."""
+    alike = [step for name in SHARED_BY_NUMBER for step in _when(numbers[name], _fail(errno.ENOSYS))]
+    own = [_argument(0), Instruction(EQUAL, 0, 1, 0), _return(ALLOW), *_fail(errno.EPERM)]
+    return [*_when(numbers["socket"], _fail(errno.EACCES)), *_when(numbers["prlimit64"], own), *alike]
+
+
+def _architecture(audit: int) -> list[Instruction]:
+    return [
+        _load(AUDIT),
+        Instruction(EQUAL, 1, 0, audit),
+        _return(KILL),
+        _load(NUMBER),
+        Instruction(GREATER, 0, 1, LAST_KNOWN),
+        *_fail(errno.ENOSYS),
+    ]
+
+
+def _when(number: int, block: list[Instruction]) -> list[Instruction]:
+    """Run `block`, which must return, for one system call."""
+    return [Instruction(EQUAL, 0, len(block), number), *block]
+
+
+def _clone() -> list[Instruction]:
+    return [_argument(0), Instruction(ANY, 0, 1, NAMESPACES), *_fail(errno.EPERM), _return(ALLOW)]
+
+
+def _ioctl() -> list[Instruction]:
+    return [_argument(1), *_one_of(TERMINAL_INPUT, _fail(errno.EPERM)), _return(ALLOW)]
+
+
+def _personality() -> list[Instruction]:
+    return [_argument(0), *_one_of(PERSONALITIES, [_return(ALLOW)]), *_fail(errno.EPERM)]
+
+
+def _socket() -> list[Instruction]:
+    # Routes are asked for on raw netlink sockets, so the family comes before the kind.
+    route = [_argument(2), Instruction(EQUAL, 0, 1, NETLINK_ROUTE), _return(ALLOW), *_fail(errno.EAFNOSUPPORT)]
+    kind = [
+        _argument(1),
+        Instruction(AND, 0, 0, SOCKET_KIND),
+        *_one_of((SOCK_RAW, SOCK_PACKET), _fail(errno.EPERM)),
+        _return(ALLOW),
+    ]
+    return [
+        _argument(0),
+        *_when(AF_NETLINK, route),
+        *_one_of((AF_UNIX, AF_INET, AF_INET6), kind),
+        *_fail(errno.EAFNOSUPPORT),
+    ]
+
+
+def _one_of(values: tuple[int, ...], block: list[Instruction]) -> list[Instruction]:
+    """Run `block`, which must return, when A is any of `values`."""
+    ahead = [Instruction(EQUAL, len(values) - 1 - place, 0, value) for place, value in enumerate(values[:-1])]
+    return [*ahead, *_when(values[-1], block)]
+
+
+def _load(offset: int) -> Instruction:
+    return Instruction(LOAD, 0, 0, offset)
+
+
+def _argument(place: int) -> Instruction:
+    """Load the low 32 bits of an argument: both architectures are little endian."""
+    return _load(FIRST_ARGUMENT + 8 * place)
+
+
+def _return(value: int) -> Instruction:
+    return Instruction(RETURN, 0, 0, value)
+
+
+def _fail(number: int) -> list[Instruction]:
+    return [_return(ERRNO | number)]

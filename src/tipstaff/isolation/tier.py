@@ -1,0 +1,88 @@
+"""What every tier answers to: a plan goes in, output streams while it runs, and a word on how it ended comes out.
+
+A tier confines; it decides nothing. It either keeps every clause of the plan or says in its verdicts which one is
+weaker, read back for this very run. It never falls back to a weaker tier. Everything that a run started is gone when
+`run` returns.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping
+from pathlib import Path
+from typing import Literal, Protocol
+
+import msgspec
+
+from tipstaff.model.limits import Limits
+from tipstaff.model.outcome import Usage
+from tipstaff.model.receipt import Ending
+from tipstaff.model.tiers import TierReport, Verdict
+
+Sink = Callable[[bytes], Awaitable[None] | None]
+# Asked once, when the sandbox stands and its command waits, with what was read back: an empty answer lets the command
+# go, any other is the reason why it never runs.
+Gate = Callable[[tuple[Verdict, ...]], Awaitable[str]]
+
+
+class Source(Protocol):
+    """Where standard input comes from; an `asyncio.StreamReader` is one."""
+
+    async def read(self, n: int = -1, /) -> bytes:
+        """Give up to `n` bytes, and nothing at the end."""
+        ...
+
+
+class Plan(msgspec.Struct, frozen=True, kw_only=True):
+    """One run, with everything decided. Paths are the host's; inside, the workspace is /workspace."""
+
+    argv: tuple[str, ...]
+    environ: Mapping[str, str]  # complete: nothing is added
+    limits: Limits  # all set
+    files: tuple[tuple[str, str], ...] = ()  # (where inside /tmp, content): written before the command starts
+    cwd: str = "."  # below the workspace
+    workspace: Path | None = None  # None: an empty folder
+    mode: Literal["copy-on-write", "in-place"] = "copy-on-write"
+    readable: tuple[Path, ...] = ()  # shown at the same place, read-only
+    masked: tuple[str, ...] = ()  # names of programs that do not exist inside
+    kill_output_bytes: int | None = None  # of both streams; None: what passes through is never cut
+
+
+def dropped(_: bytes) -> None:
+    """Take output and do nothing with it."""
+
+
+class Passage(msgspec.Struct, frozen=True, kw_only=True):
+    """What passes between one run and whoever asked for it: its streams, a way to stop it, and the last word."""
+
+    stdin: Source | None = None
+    stdout: Sink = dropped
+    stderr: Sink = dropped
+    cancel: asyncio.Event = msgspec.field(default_factory=asyncio.Event)
+    gate: Gate | None = None
+
+
+class Ended(msgspec.Struct, frozen=True, kw_only=True):
+    """How a run ended, by the one table that all tiers share."""
+
+    ending: Ending
+    exit_code: int
+    usage: Usage = Usage()
+    verdicts: tuple[Verdict, ...] = ()
+    reason: str = ""  # a sentence, where the ending needs one
+
+
+class Tier(Protocol):
+    """One way to confine a command."""
+
+    name: str
+
+    async def report(self) -> TierReport:
+        """Say what this host enforces, what is missing, and how to mend it."""
+        ...
+
+    async def promise(self) -> TierReport:
+        """Say at once what this host will enforce, without a run; each run is read back and may turn out otherwise."""
+        ...
+
+    async def run(self, plan: Plan, passage: Passage) -> Ended:
+        """Run one plan to its end. Output is handed on as it comes, and waits for its taker; nothing is collected."""
+        ...

@@ -1,0 +1,166 @@
+"""Folders that a command may have written: removed, measured and looked through without trusting what is in them.
+
+No symbolic link is followed, no depth is too deep to remove, and measuring is done in small steps, so that one large
+tree holds up nobody.
+"""
+
+import contextlib
+import os
+import stat
+import time
+from collections.abc import Iterator
+from typing import Final, NamedTuple
+
+_BLOCK: Final = 512
+_OWN: Final = 0o700
+_FOLDER: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
+
+
+def remove(folder: str) -> None:
+    """Remove a tree of any depth: one folder is open at a time, whatever the whole name would be."""
+    if not os.path.isdir(folder):
+        return
+    current = _entered(folder, None)
+    way = [_Level("", _identity(current), _without_files(current))]
+    try:
+        while len(way) > 1 or way[0].folders:
+            if way[-1].folders:
+                name = way[-1].folders.pop()
+                current = _exchanged(current, _entered(name, current))
+                way.append(_Level(name, _identity(current), _without_files(current)))
+                continue
+            name = way.pop().name
+            current = _exchanged(current, os.open("..", _FOLDER, dir_fd=current))
+            if _identity(current) != way[-1].identity:
+                raise OSError(f"'{folder}' is being changed while it is removed")
+            os.rmdir(name, dir_fd=current)
+    finally:
+        os.close(current)
+    os.rmdir(folder)
+
+
+class _Level(NamedTuple):
+    """One folder on the way down: its name in the one above, which one it is, and which folders in it are left."""
+
+    name: str
+    identity: tuple[int, int]
+    folders: list[str]
+
+
+def _entered(name: str, above: int | None) -> int:
+    """Open a folder, if need be with rights that its owner has taken away (an overlay's work folder has none)."""
+    try:
+        return os.open(name, _FOLDER | os.O_NOFOLLOW, dir_fd=above)
+    except PermissionError:
+        os.chmod(name, _OWN, dir_fd=above)
+        return os.open(name, _FOLDER | os.O_NOFOLLOW, dir_fd=above)
+
+
+def _without_files(folder: int) -> list[str]:
+    """Remove what is no folder, and name what is one."""
+    os.fchmod(folder, _OWN)
+    with os.scandir(folder) as entries:
+        found = [(entry.name, entry.is_dir(follow_symlinks=False)) for entry in entries]
+    for name, is_folder in found:
+        if not is_folder:
+            os.unlink(name, dir_fd=folder)
+    return [name for name, is_folder in found if is_folder]
+
+
+def _exchanged(old: int, new: int) -> int:
+    os.close(old)
+    return new
+
+
+def _identity(folder: int) -> tuple[int, int]:
+    found = os.fstat(folder)
+    return found.st_dev, found.st_ino
+
+
+def small(folder: str, entries: int) -> bool:
+    """Say whether a tree has few entries, without looking at more than that many."""
+    return all(count < entries for count, _ in enumerate(_entries(folder)))
+
+
+class Measure:
+    """How much a tree takes on disk, found step by step; `total` is what the last whole pass found."""
+
+    def __init__(self, folder: str) -> None:
+        self._folder = folder
+        self._steps = _entries(folder)
+        self._sum = 0
+        self.total = 0
+
+    def step(self, seconds: float) -> None:
+        """Go on for about `seconds`; a pass that ends is followed by another one at the next step."""
+        end = time.monotonic() + seconds
+        for found in self._steps:
+            self._sum += found.st_blocks * _BLOCK
+            self.total = max(self.total, self._sum)
+            if time.monotonic() > end:
+                return
+        self.total, self._sum = self._sum, 0
+        self._steps = _entries(self._folder)
+
+
+def _entries(folder: str) -> Iterator[os.stat_result]:
+    """Give what is known of every entry of a tree. What vanishes meanwhile, or cannot be reached, is left out."""
+    waiting = [folder]
+    while waiting:
+        with contextlib.suppress(OSError), os.scandir(waiting.pop()) as entries:
+            for entry in entries:
+                with contextlib.suppress(OSError):
+                    yield entry.stat(follow_symlinks=False)
+                    if entry.is_dir(follow_symlinks=False):
+                        waiting.append(entry.path)
+
+
+def doors(folder: str) -> str:
+    """Name the first socket, pipe or device in a tree, or nothing: through these, what is outside can be reached."""
+    waiting = [folder]
+    while waiting:
+        with contextlib.suppress(FileNotFoundError, NotADirectoryError), os.scandir(waiting.pop()) as entries:
+            for entry in entries:
+                if entry.is_dir(follow_symlinks=False):
+                    waiting.append(entry.path)
+                elif not entry.is_file(follow_symlinks=False) and not entry.is_symlink():
+                    return entry.path
+    return ""
+
+
+def copy(source: str, target: str, most_bytes: int) -> None:
+    """Copy folders, files and links, and nothing else, into an empty folder; OSError beyond `most_bytes`."""
+    waiting = [(source, target)]
+    left = most_bytes
+    while waiting:
+        here, there = waiting.pop()
+        with os.scandir(here) as entries:
+            for entry in entries:
+                place = f"{there}/{entry.name}"
+                mode = entry.stat(follow_symlinks=False).st_mode
+                if stat.S_ISLNK(mode):
+                    os.symlink(os.readlink(entry.path), place)
+                elif stat.S_ISDIR(mode):
+                    os.mkdir(place, stat.S_IMODE(mode) | _OWN)
+                    waiting.append((entry.path, place))
+                elif stat.S_ISREG(mode):
+                    left -= _copy_file(entry.path, place, left)
+
+
+def _copy_file(source: str, target: str, most_bytes: int) -> int:
+    before = os.open(source, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    try:
+        found = os.fstat(before)
+        if found.st_size > most_bytes:
+            raise OSError(f"the workspace is larger than the limit on disk: '{source}' does not fit any more")
+        after = os.open(
+            target, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, stat.S_IMODE(found.st_mode) & 0o777
+        )
+        try:
+            while os.copy_file_range(before, after, 1 << 20):
+                pass
+        finally:
+            os.close(after)
+    finally:
+        os.close(before)
+    return found.st_size
