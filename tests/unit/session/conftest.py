@@ -1,0 +1,120 @@
+"""A session's surroundings that stand still: an obedient tier, blobs in memory, and a claim to carry out."""
+
+from collections.abc import Callable, Sequence
+from hashlib import sha256
+from typing import Any
+
+import pytest
+
+from tests.unit.plane.embedded import REQUEST, Embedded
+from tipstaff.isolation.tier import Ended, Passage, Plan
+from tipstaff.model.tiers import TierReport, Verdict, at_best
+from tipstaff.session import Host, Outside, Session, Told
+
+Json = dict[str, Any]
+Carry = Callable[..., Any]
+
+
+class Blobs:
+    """Blobs in memory."""
+
+    def __init__(self) -> None:
+        self.kept: dict[str, bytes] = {}
+
+    def put(self, content: bytes) -> str:
+        digest = sha256(content).hexdigest()
+        self.kept[digest] = content
+        return digest
+
+    def get(self, wanted: str) -> bytes:
+        return self.kept[wanted]
+
+    def writer(self) -> "Writing":
+        return Writing(self)
+
+
+class Writing:
+    """One blob being written."""
+
+    def __init__(self, blobs: Blobs) -> None:
+        self._blobs = blobs
+        self._content = b""
+
+    def write(self, chunk: bytes) -> None:
+        self._content += chunk
+
+    def finish(self) -> str:
+        return self._blobs.put(self._content)
+
+    def discard(self) -> None:
+        self._content = b""
+
+
+class Obedient:
+    """A tier that runs nothing: it prints what it is told to print and ends as it is told to end."""
+
+    name = "bwrap"
+
+    def __init__(self) -> None:
+        self.ended = Ended(ending="exited", exit_code=0)
+        self.prints: Sequence[tuple[str, bytes]] = ()
+        self.verdicts: tuple[Verdict, ...] = at_best("bwrap").verdicts
+        self.plans: list[Plan] = []
+        self.released = False
+
+    async def report(self) -> TierReport:
+        return at_best("bwrap")
+
+    async def promise(self) -> TierReport:
+        return at_best("bwrap")
+
+    async def run(self, plan: Plan, passage: Passage) -> Ended:
+        self.plans.append(plan)
+        problem = await passage.gate(self.verdicts) if passage.gate else ""
+        if problem:
+            return Ended(ending="setup-failed", exit_code=125, reason=problem, verdicts=self.verdicts)
+        self.released = True
+        for stream, content in self.prints:
+            getattr(passage, stream)(content)
+        if passage.cancel.is_set():
+            return Ended(ending="cancelled", exit_code=130)
+        return self.ended
+
+
+@pytest.fixture
+def tier() -> Obedient:
+    """The tier that the session finds."""
+    return Obedient()
+
+
+@pytest.fixture
+def blobs() -> Blobs:
+    """The blobs that the session finds."""
+    return Blobs()
+
+
+@pytest.fixture
+def carry(tmp_path: Any, tier: Obedient, blobs: Blobs) -> Carry:
+    """Carry out one request under a policy that allows it; gives what the session told, and the events it released."""
+    site = Embedded(tmp_path)
+
+    async def carried(
+        outside: Outside | None = None,
+        environ: dict[str, str] | None = None,
+        answer: Json | None = None,
+        change: Json | None = None,
+        **fields: Any,
+    ) -> tuple[Told, list[Json]]:
+        site.plane.submit({**REQUEST, **fields})
+        claim = site.claim()
+        released: list[Json] = []
+
+        async def release(events: Sequence[Json]) -> Json | None:
+            released.extend(events)
+            return answer
+
+        host = Host(tiers={"bwrap": tier}, blobs=blobs, environ=environ or {}, clock=site.clock, facts={"kernel": "x"})
+        session = Session(host, {**claim["contract"], **(change or {})}, claim["events"], {})
+        return await session.carry_out(outside or Outside(), release), released
+
+    return carried
