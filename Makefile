@@ -21,7 +21,7 @@ run: setup  ## the tour: a few commands, with their output
 	@PATH="$(CURDIR)/$(BIN):$$PATH" examples/tour.sh
 
 test: environment lint  ## everything: the checks, and every test there is
-	$(PYTEST) -n auto tests
+	$(PYTEST) -n auto --require-tier bwrap --require-tier process tests
 
 check: environment lint  ## the inner loop: under a minute
 	HYPOTHESIS_PROFILE=$${HYPOTHESIS_PROFILE:-quick} $(PYTEST) -n auto tests/unit tests/style
@@ -35,8 +35,9 @@ lint: environment
 bench: environment  ## measurements, as JSON
 	@$(BIN)/python -m bench
 
-docs: environment  ## regenerate docs/reference
+docs: environment  ## regenerate docs/reference, and the shipped policies as plain values
 	$(BIN)/python scripts/reference.py
+	$(BIN)/python scripts/ready.py
 
 lock: environment  ## requirements/*.lock from pyproject.toml; LOCK_FLAGS=--upgrade for newer versions
 	$(COMPILE) $(LOCK_FLAGS) pyproject.toml -o requirements/core.lock

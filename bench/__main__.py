@@ -8,14 +8,14 @@ import os
 import platform
 import sys
 
-from bench import evidence, policy, start
+from bench import evidence, policy, runs, start
 
 
 def main() -> int:
     """Measure everything."""
     found = {}
     kept = True
-    for part in (start, policy, evidence):
+    for part in (start, policy, evidence, runs):
         for figure in part.figures():
             found[figure.name] = figure.as_json()
             kept = kept and figure.kept

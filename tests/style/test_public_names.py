@@ -7,15 +7,20 @@ import pytest
 import tipstaff
 
 PUBLIC = {
+    "Box": "tipstaff.doors.python",
     "Decision": "tipstaff.model",
+    "Outcome": "tipstaff.model.outcome",
     "Policy": "tipstaff.policy",
     "Problem": "tipstaff.evidence",
     "Report": "tipstaff.evidence",
     "Request": "tipstaff.model",
     "TipstaffError": "tipstaff.errors",
+    "arun": "tipstaff.doors.python",
     "decide": "tipstaff.policy",
     "load_policy": "tipstaff.policy",
+    "open": "tipstaff.doors.python",
     "parse_request": "tipstaff.model",
+    "run": "tipstaff.doors.python",
     "verify": "tipstaff.evidence",
 }
 

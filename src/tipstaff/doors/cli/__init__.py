@@ -9,7 +9,7 @@ import sys
 
 from tipstaff.doors.cli.commands import COMMANDS, Commands
 from tipstaff.doors.cli.dispatch import dispatch
-from tipstaff.doors.cli.failure import report
+from tipstaff.doors.cli.failure import leave, report
 from tipstaff.doors.cli.output import flush
 
 __all__ = ["main"]
@@ -17,10 +17,11 @@ __all__ = ["main"]
 
 def main(argv: list[str] | None = None, commands: Commands = COMMANDS) -> int:
     """Run one command line (without the program's name) and return the exit code."""
-    arguments = sys.argv[1:] if argv is None else argv
+    if argv is None:
+        leave(main(sys.argv[1:], commands))
     try:
-        code = dispatch(arguments, commands)
+        code = dispatch(argv, commands)
         flush()
     except BaseException as error:  # noqa: BLE001 - the outermost edge: each ending becomes an exit code
-        return report(error, arguments)
+        return report(error, argv)
     return code

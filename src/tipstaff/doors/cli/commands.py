@@ -8,7 +8,19 @@ A new command is a new module and one line here. The help text lives here and no
 Commands = dict[str, tuple[str, str]]
 
 COMMANDS: Commands = {
+    "run": ("tipstaff.doors.cli.run", "run a command by policy, in a sandbox, with a signed receipt"),
+    "history": ("tipstaff.doors.cli.history", "list what ran, what waits and what was refused"),
+    "show": ("tipstaff.doors.cli.show", "show everything about one run"),
+    "log": ("tipstaff.doors.cli.log", "print what a run wrote to stdout and stderr"),
+    "why": ("tipstaff.doors.cli.why", "say why something was refused or ended as it did, and what to do next"),
+    "bundle": ("tipstaff.doors.cli.bundle", "print the proof of a run: its bundle, or its signed refusal"),
+    "approvals": ("tipstaff.doors.cli.approvals", "list the runs that wait for people"),
+    "approve": ("tipstaff.doors.cli.approve", "say yes to a run that waits, by signature"),
+    "deny": ("tipstaff.doors.cli.deny", "say no to a run that waits"),
     "verify": ("tipstaff.doors.cli.verify", "check a receipt bundle offline: is it whole, signed and consistent?"),
     "policy": ("tipstaff.doors.cli.policy", "check, explain, test and compare policy files"),
     "keys": ("tipstaff.doors.cli.keys", "make, show and trust signing keys"),
+    "prune": ("tipstaff.doors.cli.prune", "remove what ended long ago, by age or size"),
+    "doctor": ("tipstaff.doors.cli.doctor", "say what this host can enforce, and how to mend what it cannot"),
+    "completion": ("tipstaff.doors.cli.completion", "print a completion script for bash, zsh or fish"),
 }

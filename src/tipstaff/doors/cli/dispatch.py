@@ -92,6 +92,8 @@ def _suggestion(name: str, commands: Commands) -> str:
 
 
 def _run(module: "ModuleType", argv: list[str], path: str, line: str) -> int:
+    if (begin := getattr(module, "begin", None)) is not None:  # what a command does before anything takes time
+        begin(argv)
     from tipstaff.doors.cli.parser import parser_of  # noqa: PLC0415 - argparse is half of the time of a start
 
     code: int = module.run(parser_of(module, path, line).parse_args(argv))

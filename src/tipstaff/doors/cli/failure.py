@@ -18,6 +18,10 @@ import sys
 from tipstaff.doors.cli.output import complain, emit_json, flush
 from tipstaff.errors import TipstaffError, UsageError
 
+TYPE_CHECKING = False  # as in tipstaff/__init__.py: type checkers take it as true
+if TYPE_CHECKING:
+    from typing import NoReturn
+
 Ending = tuple[int, str, str, str]  # exit code, kind, message, hint
 
 _REPORT_IT = "set TIPSTAFF_DEBUG=1 to see the traceback, and please report it"
@@ -35,6 +39,17 @@ def report(error: BaseException, argv: list[str]) -> int:
     ending = describe(error)
     _tell(ending, as_json=wants_json(argv))
     return ending[0]
+
+
+def leave(code: int) -> "NoReturn":
+    """End the process at once: taking every module apart first would cost a short command a tenth of its time."""
+    try:
+        flush()
+        if sys.stderr is not None:
+            sys.stderr.flush()
+    except (OSError, ValueError):  # told already, or there is nobody to tell
+        code = code or 74
+    os._exit(code)
 
 
 def describe(error: BaseException) -> Ending:

@@ -5,6 +5,7 @@ the direction of reading or hides: such characters are shown as escapes (CVE-202
 pure ASCII for the same reason. Writes fail loudly: a full disk or a closed stdout is an `OSError`, never silence.
 """
 
+import io
 import sys
 
 # What `str.isprintable` allows although it draws nothing: fillers, joiners and the selectors used to smuggle text.
@@ -62,10 +63,20 @@ def _write(name: str, text: str) -> None:
     if stream is None:  # Python's spelling of a descriptor that was closed before the start
         raise OSError(f"{name} is closed")
     encoding = stream.encoding or "utf-8"
+    data = text.encode(encoding, "backslashreplace")
     try:
-        stream.write(text.encode(encoding, "backslashreplace").decode(encoding))
+        if isinstance(getattr(stream, "buffer", None), io.RawIOBase):  # PYTHONUNBUFFERED: takes what fits, and no more
+            _write_all(stream.buffer, data)
+        else:
+            stream.write(data.decode(encoding))
     except OSError as error:
         raise _unwritable(name, error) from error
+
+
+def _write_all(raw: io.RawIOBase, data: bytes) -> None:
+    left = memoryview(data)
+    while left:
+        left = left[raw.write(left) or 0 :]
 
 
 def _unwritable(name: str, error: OSError) -> OSError:

@@ -6,11 +6,15 @@ uses a prefix would break when a new option shares it.
 """
 
 import argparse
+import os
 from types import ModuleType
 from typing import NoReturn
 
 from tipstaff.doors.cli.failure import mistake
 from tipstaff.doors.cli.output import say
+
+DEFAULT_COLUMNS = 80
+MARGIN = 2
 
 
 class CommandParser(argparse.ArgumentParser):
@@ -28,13 +32,30 @@ class CommandParser(argparse.ArgumentParser):
         say(self.format_help().rstrip(), newlines=True)
 
 
+class HelpText(argparse.RawDescriptionHelpFormatter):
+    """The help as it is laid out; argparse makes one for each argument, and would import `shutil` to find the width."""
+
+    def __init__(self, prog: str) -> None:
+        super().__init__(prog, width=_columns() - MARGIN)
+
+
+def _columns() -> int:
+    columns = os.environ.get("COLUMNS", "")
+    if columns.isdecimal() and int(columns) > 0:
+        return int(columns)
+    try:
+        return os.get_terminal_size(1).columns or DEFAULT_COLUMNS
+    except OSError:
+        return DEFAULT_COLUMNS
+
+
 def parser_of(module: ModuleType, path: str, line: str) -> CommandParser:
     """Make the parser of the command in `module`, which is called as `path` and described by `line`."""
     parser = CommandParser(
         prog=path,
         description=line,
         epilog=example(module.__doc__ or ""),
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        formatter_class=HelpText,
         allow_abbrev=False,
     )
     module.configure(parser)

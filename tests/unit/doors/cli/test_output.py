@@ -4,6 +4,7 @@ import io
 import json
 import sys
 import unicodedata
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -75,3 +76,29 @@ def test_people_are_told_on_stderr(capsys):
     complain("a\nb")
 
     assert capsys.readouterr() == ("", "a\\nb\n")
+
+
+class Trickle(io.RawIOBase):
+    """A stream that takes at most ten bytes at a time, as an unbuffered one may."""
+
+    def __init__(self):
+        self.taken = bytearray()
+
+    def writable(self):
+        """Say that it can be written."""
+        return True
+
+    def write(self, data, /):
+        """Take a few bytes."""
+        self.taken += bytes(data)[:10]
+        return min(len(data), 10)
+
+
+def test_nothing_is_lost_in_an_unbuffered_stream(monkeypatch):
+    """With PYTHONUNBUFFERED a write may take less than it was given: the rest is written too."""
+    raw: Any = Trickle()
+    monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(raw, encoding="utf-8", write_through=True))
+
+    say("é" * 100)
+
+    assert raw.taken.decode() == "é" * 100 + "\n"

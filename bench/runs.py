@@ -1,0 +1,160 @@
+"""A whole governed run against bubblewrap alone: one after the other, eight at once, as a program, and under a flood.
+
+Bubblewrap gets the same namespaces, mounts, files and filter, and nothing of ours around it. Ours is everything from
+the request to the durable, countersigned receipt. The two take turns, so that a slow moment of the machine hits both.
+"""
+
+import asyncio
+import os
+import platform
+import subprocess
+import sys
+import tempfile
+from collections.abc import Awaitable, Callable, Iterator
+from pathlib import Path
+from statistics import median
+from time import perf_counter
+
+from bench.figure import Figure
+from tipstaff.home import Home
+from tipstaff.isolation import bubblewrap, builder, seccomp
+from tipstaff.local.embedded import Local, open_local
+from tipstaff.local.policies import choose_policy
+
+ROUNDS = 60
+WARM_UP = 5
+AT_ONCE = 8
+BATCHES = 12
+SETTLE_SECONDS = 0.03  # for the kernel to take namespaces down; nobody is charged for what the other one left
+CLI_ROUNDS = 20
+FLOOD_BYTES = 1 << 30
+MIB = 1 << 20
+REQUEST = {
+    "requestedBy": {"kind": "human", "id": "bench"},
+    "execution": {"kind": "argv", "command": "true", "log": {"stderr": "capture"}},
+}
+Action = Callable[[], Awaitable[None]]
+
+
+def figures() -> Iterator[Figure]:
+    """Measure everything about runs."""
+    with tempfile.TemporaryDirectory() as folder:
+        cold, concurrent = asyncio.run(_embedded(Path(folder)))
+        yield cold
+        yield concurrent
+        yield _program(Path(folder))
+        yield _flood(Path(folder))
+
+
+async def _embedded(folder: Path) -> tuple[Figure, Figure]:
+    home = Home(folder / "home")
+    (folder / "workspace").mkdir()
+    bare = Bare(folder / "workspace")
+    async with open_local(home, choose_policy(home, None, {})) as local:
+        return await _cold(local, bare), await _concurrent(local, bare)
+
+
+async def _cold(local: Local, bare: "Bare") -> Figure:
+    taken = await _in_turn(ROUNDS + WARM_UP, {"bwrap": bare.run, "tipstaff": lambda: _governed(local)})
+    medians = {name: median(times[WARM_UP:]) for name, times in taken.items()}
+    detail = {f"{name}_ms": round(value * 1000, 2) for name, value in medians.items()}
+    return Figure("cold_ratio", medians["tipstaff"] / medians["bwrap"], "of bare bwrap", at_most=2.0, detail=detail)
+
+
+async def _concurrent(local: Local, bare: "Bare") -> Figure:
+    async def at_once(action: Action) -> None:
+        await asyncio.gather(*(action() for _ in range(AT_ONCE)))
+
+    taken = await _in_turn(
+        BATCHES, {"bwrap": lambda: at_once(bare.run), "tipstaff": lambda: at_once(lambda: _governed(local))}
+    )
+    rates = {name: AT_ONCE / median(times[1:]) for name, times in taken.items()}
+    detail = {f"{name}_per_second": round(rate, 1) for name, rate in rates.items()}
+    return Figure("concurrent_ratio", rates["tipstaff"] / rates["bwrap"], "of bare bwrap", at_least=0.6, detail=detail)
+
+
+async def _in_turn(rounds: int, actions: dict[str, Action]) -> dict[str, list[float]]:
+    taken: dict[str, list[float]] = {name: [] for name in actions}
+    for _ in range(rounds):
+        for name, action in actions.items():
+            await asyncio.sleep(SETTLE_SECONDS)
+            start = perf_counter()
+            await action()
+            taken[name].append(perf_counter() - start)
+    return taken
+
+
+async def _governed(local: Local) -> None:
+    outcome = await local.run(REQUEST)
+    if not outcome.ok or outcome.receipt is None:
+        raise RuntimeError(f"`true` ended {outcome.ending}: {outcome.message}")
+
+
+class Bare:
+    """Bubblewrap itself, told what our sandboxes are told."""
+
+    def __init__(self, workspace: Path) -> None:
+        system, contents = builder.system()
+        words = bubblewrap.arguments(bubblewrap.Room(str(workspace)), system)
+        self._words = words[: words.index("--json-status-fd")]
+        self._contents = contents
+        self._filter = seccomp.program(platform.machine())
+
+    async def run(self) -> None:
+        """Run `true`."""
+        files = {
+            bubblewrap.FIRST_FILE + place: builder.memory_file(content) for place, content in enumerate(self._contents)
+        }
+        files[bubblewrap.FILTER] = builder.memory_file(self._filter)
+        words = list(self._words)
+        for place, word in enumerate(words):
+            if word in {"--file", "--seccomp"}:
+                words[place + 1] = str(files[int(words[place + 1])])
+        try:
+            process = await asyncio.create_subprocess_exec(
+                bubblewrap.PROGRAM, *words, "--", "true", env={}, pass_fds=[*files.values()]
+            )
+            if await process.wait() != 0:
+                raise RuntimeError("bubblewrap itself does not work here")
+        finally:
+            for descriptor in files.values():
+                os.close(descriptor)
+
+
+def _program(folder: Path) -> Figure:
+    """`tipstaff run -- true` as a process, against Python doing nothing."""
+    environ = {**os.environ, "TIPSTAFF_HOME": str(folder / "home")}
+    commands = {
+        "python": [sys.executable, "-c", "pass"],
+        "tipstaff": [str(Path(sys.executable).parent / "tipstaff"), "run", "--quiet", "--", "true"],
+    }
+    taken: dict[str, list[float]] = {name: [] for name in commands}
+    for _ in range(ROUNDS + 1):
+        for name, command in commands.items():
+            start = perf_counter()
+            subprocess.run(command, env=environ, check=True, stdin=subprocess.DEVNULL)  # noqa: S603 - what is measured
+            taken[name].append(perf_counter() - start)
+    medians = {name: median(times[1:]) for name, times in taken.items()}
+    detail = {f"{name}_ms": round(value * 1000, 1) for name, value in medians.items()}
+    return Figure(
+        "cli_ratio", medians["tipstaff"] / medians["python"], "of python -c pass", at_most=12.0, detail=detail
+    )
+
+
+def _flood(folder: Path) -> Figure:
+    """How much larger our program gets when its command prints a gibibyte."""
+    quiet = _peak_bytes(folder, "true")
+    flooded = _peak_bytes(folder, "head", "-c", str(FLOOD_BYTES), "/dev/zero")
+    detail = {"quiet_mib": round(quiet / MIB, 1), "flooded_mib": round(flooded / MIB, 1)}
+    return Figure("flood_rss_mib", (flooded - quiet) / MIB, "MiB for 1 GiB of output", at_most=16.0, detail=detail)
+
+
+def _peak_bytes(folder: Path, *command: str) -> int:
+    environ = {**os.environ, "TIPSTAFF_HOME": str(folder / "home")}
+    program = [str(Path(sys.executable).parent / "tipstaff"), "run", "--quiet", "--", *command]
+    process = subprocess.Popen(program, env=environ, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL)  # noqa: S603 - as above
+    _, status, usage = os.wait4(process.pid, 0)
+    process.returncode = os.waitstatus_to_exitcode(status)
+    if process.returncode != 0:
+        raise RuntimeError(f"{command[0]} ended with {process.returncode}")
+    return usage.ru_maxrss * 1024

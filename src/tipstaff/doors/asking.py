@@ -1,0 +1,165 @@
+"""What somebody asks for at the command line or in Python → the Request, as a JSON value.
+
+Every value is checked here so that a mistake is told in the words of who made it: a size, a path, an argument that no
+program can be given. Whether it may run is for policy alone. Looks at the paths it is given, and changes nothing.
+"""
+
+import os
+from collections.abc import Mapping
+from typing import Any, Final
+
+import msgspec
+
+from tipstaff.doors.amounts import Amount, count, cpu_millis, duration_ms, size_bytes
+from tipstaff.doors.folders import Surroundings, granted_folder, granted_path
+from tipstaff.errors import UsageError
+
+Json = dict[str, Any]
+LONGEST_ARGUMENT: Final = 128 * 1024 - 1  # MAX_ARG_STRLEN of the kernel, which counts the NUL at the end
+LONGEST_SOURCE: Final = 8 * 1024 * 1024
+KINDS: Final = ("human", "agent", "service")
+
+
+class Asked(msgspec.Struct, frozen=True, kw_only=True):
+    """One wish; exactly one of `argv`, `shell` and `python` says what to run (`python` may have `argv` behind it)."""
+
+    argv: tuple[str, ...] = ()
+    shell: str | None = None
+    python: str | None = None
+    workspace: str | None = None
+    in_place: bool = False
+    read: tuple[str, ...] = ()
+    env: Mapping[str, str] = msgspec.field(default_factory=dict)
+    inherit: tuple[str, ...] = ()
+    principal: str | None = None
+    tier: str | None = None
+    timeout: Amount | None = None
+    memory: Amount | None = None
+    cpus: Amount | None = None
+    pids: Amount | None = None
+    disk: Amount | None = None
+    max_output: Amount | None = None
+    kill_output: Amount | None = None
+    purpose: str = ""
+    allow_hosts: tuple[str, ...] = ()
+    secrets: tuple[str, ...] = ()
+
+
+def request_of(asked: Asked, around: Surroundings, user: str, door: str = "cli") -> Json:
+    """Spell the Request; `user` asks where no principal is named."""
+    hosts, ways = _network(asked.allow_hosts)
+    return {
+        "requestedBy": actor_of(asked.principal or user),
+        "door": door,
+        "purpose": _text(asked.purpose, "--purpose"),
+        "secretNames": [_text(name, "--secret") for name in asked.secrets],
+        "files": _files(asked, around),
+        "network": {"allowHosts": hosts},
+        "egress": {"rules": ways},
+        "limits": _limits(asked),
+        "execution": _execution(asked),
+        **({"isolation": _text(asked.tier, "--tier")} if asked.tier else {}),
+    }
+
+
+def actor_of(who: str) -> Json:
+    """Read `NAME`, or `agent:NAME` and `service:NAME`; a name without a kind is a person's."""
+    kind, colon, name = _text(who, "--as").partition(":")
+    return {"kind": kind, "id": name} if colon and name and kind in KINDS else {"kind": "human", "id": who}
+
+
+def _execution(asked: Asked) -> Json:
+    given = [name for name in ("shell", "python") if getattr(asked, name) is not None]
+    if len(given) > 1 or (asked.argv and given == ["shell"]):
+        raise UsageError("more than one thing to run was given", hint="give a command, or --shell, or --python")
+    rest = {
+        "env": {"inherit": [_text(name, "--env") for name in asked.inherit], "vars": _variables(asked.env)},
+        "log": _log(asked),
+    }
+    if asked.shell is not None:
+        return {"kind": "shell", "script": _source(asked.shell, "--shell"), **rest}
+    if asked.python is not None:
+        arguments = [_argument(one, number) for number, one in enumerate(asked.argv, 1)]
+        return {"kind": "python", "source": _source(asked.python, "--python"), "args": arguments, **rest}
+    if not asked.argv or not asked.argv[0]:
+        raise UsageError("there is no command to run", hint="for example: tipstaff run -- echo hello")
+    command, *arguments = [_argument(one, number) for number, one in enumerate(asked.argv)]
+    return {"kind": "argv", "command": command, "args": arguments, **rest}
+
+
+def _log(asked: Asked) -> Json:
+    kept = {"stderr": "capture"}
+    return kept if asked.kill_output is None else {**kept, "maxBytes": size_bytes(asked.kill_output, "--kill-output")}
+
+
+def _files(asked: Asked, around: Surroundings) -> Json:
+    if asked.in_place and asked.workspace is None:
+        raise UsageError("--in-place needs a workspace", hint="add --workspace DIR")
+    return {
+        "workspace": asked.workspace and granted_folder(asked.workspace, "--workspace", around),
+        "inPlace": asked.in_place,
+        "readable": [granted_path(path, "--read", around) for path in asked.read],
+    }
+
+
+def _limits(asked: Asked) -> Json:
+    readers = (
+        ("timeMs", duration_ms, asked.timeout, "--timeout"),
+        ("memoryBytes", size_bytes, asked.memory, "--memory"),
+        ("cpuMillis", cpu_millis, asked.cpus, "--cpus"),
+        ("pids", count, asked.pids, "--pids"),
+        ("diskBytes", size_bytes, asked.disk, "--disk"),
+        ("outputBytes", size_bytes, asked.max_output, "--max-output"),
+    )
+    return {name: read(value, option) for name, read, value, option in readers if value is not None}
+
+
+def _network(hosts: tuple[str, ...]) -> tuple[list[str], list[Json]]:
+    """Tell hosts at any port from those at one: the latter need a rule of their own."""
+    plain, ways = [], []
+    for text in hosts:
+        host, colon, port = _text(text, "--allow-host").rpartition(":")
+        if not colon or host.endswith(":") or text.endswith("]"):  # an IPv6 address has colons of its own
+            plain.append(text)
+        elif not port.isdecimal() or not 0 < int(port) < 65536:  # noqa: PLR2004 - ports are 16 bits
+            raise UsageError(f"--allow-host: '{text}' has no port between 1 and 65535", hint="write example.com:443")
+        else:
+            ways.append({"host": host, "ports": [int(port)]})
+    return plain, ways
+
+
+def _variables(env: Mapping[str, str]) -> dict[str, str]:
+    for name, value in env.items():
+        _text(name, "--env")
+        if len(os.fsencode(f"{name}={value}")) > LONGEST_ARGUMENT:
+            raise UsageError(f"--env: the value of {name} is larger than 128 KiB", hint="pass it as a file or by stdin")
+    return {name: _text(value, f"--env {name}") for name, value in env.items()}
+
+
+def _argument(text: str, number: int) -> str:
+    what = f"argument {number}" if number else "the command"
+    _text(text, what)
+    if len(text.encode()) > LONGEST_ARGUMENT:
+        raise UsageError(
+            f"{what} is larger than 128 KiB, which no program can be given", hint="pass it by file or stdin"
+        )
+    return text
+
+
+def _source(text: str, option: str) -> str:
+    _text(text, option)
+    if len(text.encode()) > LONGEST_SOURCE:
+        raise UsageError(f"{option}: the source is larger than 8 MiB", hint="put it into a workspace")
+    return text
+
+
+def _text(text: str, what: str) -> str:
+    """Give text that a receipt can hold and a program can be given."""
+    if "\0" in text:
+        raise UsageError(f"{what} holds a NUL, which no program can be given", hint="pass it by file or stdin")
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        shown = os.fsencode(text)[:40]
+        raise UsageError(f"{what} is not UTF-8: {shown!r}", hint="pass such bytes by file or stdin") from None
+    return text

@@ -1,0 +1,100 @@
+"""An approval by the person at this command line: signed by a key of their own where there is one.
+
+1. The key that is named, else the one in the home's keys that has the approver's name, else one of the ssh-agent's that
+   the home knows as the approver's. 2. A key that the home knows as this person's proves it (`key`); any other signs
+   too, but says no more than that somebody with this user id agreed (`same-uid`). 3. With no key at all the plane
+   itself vouches for that. Asks for a passphrase only by the function that is handed in.
+"""
+
+import os
+import re
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, Protocol
+
+from tipstaff.errors import NotFoundError, SigningKeyError
+from tipstaff.evidence.approval import approve
+from tipstaff.home import Home, locate
+from tipstaff.keys import KnownKeys, Signer
+from tipstaff.keys.files import SUFFIX, is_encrypted, load
+from tipstaff.keys.known import read_known_keys
+from tipstaff.model.noun import Actor
+from tipstaff.model.times import timestamp
+
+if TYPE_CHECKING:
+    from tipstaff.model.decision import Assurance
+
+Json = dict[str, Any]
+AskPassphrase = Callable[[str], str]  # a prompt → what was typed
+KEY_NAME: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,63}\Z")
+MILLISECONDS: Final = 1000
+
+
+class Approving(Protocol):
+    """What is needed of a plane."""
+
+    def run(self, run_id: str) -> Json:
+        """Tell about a run."""
+
+    def approve(self, run_id: str, body: Json) -> Json:
+        """Take an approval."""
+
+
+def consent(plane: Approving, run_id: str, actor: Actor, key_name: str | None, ask_passphrase: AskPassphrase) -> Json:
+    """Approve `run_id` as `actor`; gives the plane's answer: the run's status, and what is still missing."""
+    home = locate(os.environ)
+    path = own_key(home, actor.id, key_name)
+    signer = _unlocked(path, ask_passphrase) if path is not None else _agent_key(home, actor.id)
+    if signer is None:
+        return plane.approve(run_id, {"actor": {"kind": actor.kind, "id": actor.id}})
+    return plane.approve(
+        run_id, {"approval": _signed(plane.run(run_id), actor, signer, read_known_keys(home.known_keys))}
+    )
+
+
+def own_key(home: Home, who: str, key_name: str | None) -> Path | None:
+    """Find the private key that `who` would sign with; one that was named must be there."""
+    name = key_name or who
+    path = home.keys / (name + SUFFIX)
+    if KEY_NAME.match(name) and os.path.lexists(path):
+        return path
+    if key_name is not None:
+        raise NotFoundError(
+            f"there is no key '{key_name}' in {home.keys}", hint="make one with: tipstaff keys new NAME"
+        )
+    return None
+
+
+def needs_passphrase(path: Path | None) -> bool:
+    """Say whether a passphrase will be asked for."""
+    return path is not None and is_encrypted(path)
+
+
+def _unlocked(path: Path, ask_passphrase: AskPassphrase) -> Signer:
+    passphrase = ask_passphrase(f"Passphrase for {path.name}: ").encode() if needs_passphrase(path) else None
+    return load(path, passphrase)
+
+
+def _agent_key(home: Home, who: str) -> Signer | None:
+    """Find a key in the ssh-agent that the home knows as the approver's; an agent that is not there has none."""
+    socket_path = os.environ.get("SSH_AUTH_SOCK", "")
+    known = read_known_keys(home.known_keys)
+    mine = [entry.public for entry in known.entries if entry.role == "approver" and entry.name == who]
+    if not socket_path or not mine:
+        return None
+    from tipstaff.keys.agent import agent_keys  # noqa: PLC0415 - sockets are needed only here
+
+    try:
+        return next((key for key in agent_keys(socket_path) if key.public in mine), None)
+    except SigningKeyError:
+        return None
+
+
+def _signed(run: Json, actor: Actor, signer: Signer, known: KnownKeys) -> Json:
+    entry = known.find(signer.public, "approver")
+    assurance: Assurance = "key" if entry is not None and entry.name == actor.id else "same-uid"
+    lasts = min(one["expiresSeconds"] for one in run["consentRequirements"])
+    expires_at = timestamp(time.time_ns() // 1_000_000 + lasts * MILLISECONDS)
+    contract_hash = run["events"][0]["prev"]  # the genesis of every chain is the hash of its contract
+    return approve(contract_hash, actor, signer, assurance, expires_at)

@@ -1,0 +1,52 @@
+"""`tipstaff prune`: remove what ended long ago, oldest first, by age or until the store is small enough.
+
+Without an age or a size, what each contract says of its retention holds. The journal stays whole, with a mark for each
+removal: that something was there, and was removed on purpose, can still be seen. What has not ended is never touched.
+
+Example:
+  tipstaff prune --older-than 90d --dry-run
+  tipstaff prune --down-to 1G
+"""
+
+import argparse
+from typing import Any
+
+from tipstaff.doors.amounts import duration_ms, size_bytes
+from tipstaff.doors.cli.desk import opened
+from tipstaff.doors.cli.output import complain, emit_json, say
+from tipstaff.doors.cli.wording import size
+
+Json = dict[str, Any]
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments."""
+    parser.add_argument("--older-than", metavar="AGE", help="remove what ended longer ago, such as 90d or 12h")
+    parser.add_argument("--down-to", metavar="SIZE", help="remove the oldest until the store is that small, such as 1G")
+    parser.add_argument("--dry-run", action="store_true", help="only say what would be removed")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Remove it, or say what would be."""
+    older_than = None if args.older_than is None else duration_ms(args.older_than, "--older-than")
+    down_to = None if args.down_to is None else size_bytes(args.down_to, "--down-to")
+    with opened() as plane:
+        told = plane.prune(older_than, down_to, dry=args.dry_run)
+    if args.json:
+        emit_json(told)
+    else:
+        _tell(told)
+    return 0
+
+
+def _tell(told: Json) -> None:
+    verb = "would be" if told["dryRun"] else "were"
+    say(f"{told['runs']} runs and {told['refusals']} refused requests {verb} removed")
+    if told["artifactsOf"]:
+        say(f"the output and files of {told['artifactsOf']} more runs {verb} removed; their proofs stay")
+    if told["earlierThanRetention"]:
+        complain(f"tipstaff: {told['earlierThanRetention']} of them earlier than their contracts promise to keep them")
+    if told["dryRun"]:
+        say(f"the store holds {size(told['bytesBefore'])}")
+    else:
+        say(f"the store holds {size(told['bytesAfter'])}, it held {size(told['bytesBefore'])}")

@@ -1,0 +1,73 @@
+"""`tipstaff run`: run a command by policy, in a sandbox, with a signed receipt.
+
+What the command prints and its exit code pass through; our own words go to stderr. A refusal by policy exits 126. With
+--json one object on stdout says everything instead.
+
+Example:
+  tipstaff run -- echo hello
+  tipstaff run --workspace . --timeout 2m -- make test
+  tipstaff run --shell 'grep -r TODO . | wc -l' --workspace . --bundle receipt.json
+"""
+
+import gc
+import os
+import sys
+
+from tipstaff.isolation import early, places
+
+TYPE_CHECKING = False  # as in tipstaff/__init__.py: type checkers take it as true
+if TYPE_CHECKING:
+    import argparse
+    from _socket import socket
+
+_STANDARD_STREAMS = 3
+_spawners: "list[tuple[socket, int]]" = []  # the one that `begin` forked, until `run` takes it
+
+
+def begin(argv: list[str]) -> None:
+    """Do what must come first: keep the places of closed streams, and have the sandbox built while Python still loads.
+
+    Whatever is opened later, a database say, would take the number of a stream that was closed, and be written to.
+    """
+    for descriptor in range(_STANDARD_STREAMS):
+        try:
+            os.fstat(descriptor)
+        except OSError:
+            os.open(os.devnull, os.O_RDWR)  # the lowest that is free: this one
+    gc.disable()  # until everything is imported, which makes a lot and throws little away
+    if argv[:1] not in (["--help"], ["-h"]):
+        _spawners.append(early.fork(places.state_folder(os.environ), places.scratch_folder()))
+    if not any(word.startswith("--allow-host") for word in argv):
+        _import_lean()
+
+
+def configure(parser: "argparse.ArgumentParser") -> None:
+    """Declare the arguments."""
+    from tipstaff.doors.cli.run import options  # noqa: PLC0415 - `begin` comes before whatever takes time
+
+    options.configure(parser)
+
+
+def run(args: "argparse.Namespace") -> int:
+    """Run it and tell."""
+    from tipstaff.doors.cli.run.carrying import carry_out  # noqa: PLC0415 - as above
+
+    gc.freeze()  # what was imported stays to the end: no collection need look at it
+    gc.enable()
+    return carry_out(args, _spawners.pop() if _spawners else None)
+
+
+def _import_lean() -> None:
+    """Import asyncio and msgspec as where OpenSSL and typing_extensions are not installed.
+
+    Both ask for them only in case: no run that reaches no host needs TLS, and no type of ours is an extended one.
+    """
+    absent = [name for name in ("ssl", "typing_extensions") if name not in sys.modules]
+    sys.modules.update(dict.fromkeys(absent))  # type: ignore[arg-type]  # None is the import system's word for: absent
+    try:
+        import asyncio  # noqa: F401, PLC0415 - imported for those who import it later
+
+        import msgspec  # noqa: F401, PLC0415 - as above
+    finally:
+        for name in absent:
+            del sys.modules[name]

@@ -1,0 +1,126 @@
+"""One run, carried out for whoever sits at the command line: its streams, its signals, its proof, its exit code.
+
+Ctrl-C, a hang-up and a polite kill stop the whole tree and still leave a receipt; a second one changes nothing. So
+does a reader of our output that left (141) or an output that cannot be written (74).
+"""
+
+import argparse
+import asyncio
+import errno
+import os
+import signal
+import sys
+from contextlib import AbstractAsyncContextManager
+from typing import TYPE_CHECKING, Any, Final
+
+from tipstaff.doors.asking import request_of
+from tipstaff.doors.cli.run import options, report
+from tipstaff.doors.cli.run.people import People
+from tipstaff.doors.cli.run.proof import ProofFile
+from tipstaff.doors.cli.run.streams import Inlet, Outlet, inlet
+from tipstaff.doors.folders import Surroundings
+from tipstaff.doors.person import user_name
+from tipstaff.home import locate
+from tipstaff.local.embedded import Consent, Local, open_local
+from tipstaff.local.policies import choose_policy
+from tipstaff.model.outcome import Outcome
+from tipstaff.session import Outside
+
+if TYPE_CHECKING:
+    from _socket import socket
+
+Spawner = tuple["socket", int]
+STOPPING: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+BROKEN_PIPE: Final = 141
+GRACE_SECONDS: Final = 1.0  # after a stop, for a reader to take what was printed
+
+
+def carry_out(args: argparse.Namespace, spawner: "Spawner | None" = None) -> int:
+    """Run what `args` ask for, in a sandbox by `spawner`, and tell how it ended."""
+    if sys.stdout is None:
+        raise OSError("stdout is closed")
+    home = locate(os.environ)
+    asked = options.asked_for(args)
+    request = request_of(asked, Surroundings.of(home.root, os.environ), user_name())
+    policy = choose_policy(home, args.policy, os.environ)
+    with ProofFile(args.bundle) as proof:
+        errand = Errand(args, open_local(home, policy, spawner=spawner), proof)
+        outcome = asyncio.run(errand.run(request))
+        if args.json:
+            report.emit(outcome)
+        else:
+            report.tell(outcome, quiet=args.quiet or errand.is_stuck)
+    return errand.exit_code(outcome)
+
+
+class Errand:
+    """One run and what goes wrong with our own streams meanwhile."""
+
+    def __init__(self, args: argparse.Namespace, opening: AbstractAsyncContextManager[Local], proof: ProofFile) -> None:
+        self._args = args
+        self._opening = opening
+        self._proof = proof
+        self._fault: OSError | None = None
+        self.is_stuck = False  # nobody takes what goes to stderr: our own lines would wait there too
+
+    async def run(self, request: dict[str, Any]) -> Outcome:
+        """Carry it out and write the proof."""
+        cancel = asyncio.Event()
+        outlets = self._outlets(cancel)
+        stdin = inlet() if self._args.python != "-" else None
+        outside = Outside(stdin=stdin, cancel=cancel, **dict(zip(("stdout", "stderr"), outlets, strict=False)))
+        people = People(self._terminal(stdin), cancel, self._args)
+        watch = asyncio.ensure_future(_give_up(cancel, outlets))
+        async with self._opening as local:
+            _heed_signals(cancel)
+            try:
+                outcome = await local.run(
+                    request,
+                    outside=outside,
+                    consent=Consent(asked=people, timeout_seconds=options.approval_seconds(self._args)),
+                    keep_output=self._args.json,
+                )
+            finally:
+                watch.cancel()
+            for outlet in outlets:
+                await outlet.finish()
+            self.is_stuck = any(outlet.is_stuck for outlet in outlets[1:])
+            self._proof.write(outcome, local.plane)
+        return outcome
+
+    def _outlets(self, cancel: asyncio.Event) -> tuple[Outlet, ...]:
+        """Open our streams for the command's; with --json its output is told at the end instead."""
+
+        def failed(error: OSError) -> None:
+            self._fault = self._fault or error
+            cancel.set()
+
+        return () if self._args.json else tuple(Outlet(number, failed, raw=self._args.raw) for number in (1, 2))
+
+    def _terminal(self, stdin: Inlet | None) -> Inlet | None:
+        """Give the terminal that questions can be asked on."""
+        return stdin if os.isatty(0) and os.isatty(2) else None
+
+    def exit_code(self, outcome: Outcome) -> int:
+        """Give the command's exit code, unless what it printed had nowhere to go."""
+        if self._fault is None:
+            return outcome.exit_code
+        if self._fault.errno == errno.EPIPE:
+            return BROKEN_PIPE
+        raise OSError(f"the command's output cannot be written: {self._fault.strerror}")
+
+
+async def _give_up(cancel: asyncio.Event, outlets: tuple[Outlet, ...]) -> None:
+    """Stop waiting for a reader who takes nothing, once the run is being stopped."""
+    await cancel.wait()
+    await asyncio.sleep(GRACE_SECONDS)
+    for outlet in outlets:
+        outlet.abandon()
+
+
+def _heed_signals(cancel: asyncio.Event) -> None:
+    """Take a signal as a wish to stop, unless we were started to ignore it, as by `nohup`."""
+    loop = asyncio.get_running_loop()
+    for number in STOPPING:
+        if signal.getsignal(number) != signal.SIG_IGN:
+            loop.add_signal_handler(number, cancel.set)

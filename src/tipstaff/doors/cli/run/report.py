@@ -1,0 +1,109 @@
+"""What `tipstaff run` says of its own: the decision, what was refused, where the receipt is; or one JSON object."""
+
+import base64
+from collections.abc import Iterator
+from contextlib import suppress
+from typing import Any, Final
+
+from tipstaff.doors.cli.output import complain, emit_json
+from tipstaff.model.noun import to_wire
+from tipstaff.model.outcome import Outcome
+
+Json = dict[str, Any]
+DECIDED: Final = {"allow": "allowed", "ask": "allowed after approval", "deny": "denied"}
+ENDED: Final = {
+    "signalled": "was ended by a signal",
+    "timed-out": "was ended because its time was over",
+    "out-of-memory": "was ended because its memory was used up",
+    "disk-limit": "was ended because it wrote too much",
+    "output-limit": "was ended because it printed too much",
+    "cancelled": "was stopped",
+    "setup-failed": "could not be started",
+    "lost": "was lost",
+}
+
+
+def tell(outcome: Outcome, *, quiet: bool = False) -> None:
+    """Say how it went on stderr; a refusal is never silent."""
+    lines = _refused(outcome) if outcome.ending in {"refused", "setup-failed"} else () if quiet else _ran(outcome)
+    for line in lines:
+        mention(line)
+
+
+def mention(line: str) -> None:
+    """Say a line to people, if there is anybody to hear it: what happens does not depend on that."""
+    with suppress(OSError):
+        complain(line)
+
+
+def _ran(outcome: Outcome) -> Iterator[str]:
+    yield f"tipstaff: {DECIDED[outcome.decision]} by {', '.join(outcome.rules)} of policy {outcome.policy}" + (
+        f", tier {outcome.tier}" if outcome.tier else ""
+    )
+    for refusal in outcome.refusals:
+        yield f"tipstaff: refused while it ran: {refusal}"
+    yield f"tipstaff: {outcome.run_id} {_ending(outcome)}; {_place(outcome)}"
+
+
+def _refused(outcome: Outcome) -> Iterator[str]:
+    if outcome.ending == "setup-failed":
+        yield f"tipstaff: {outcome.run_id} {_ending(outcome)}; {_place(outcome)}"
+        yield "tipstaff: next: tipstaff doctor says what this machine lacks, and how to mend it"
+        return
+    if outcome.decision == "deny":
+        yield f"tipstaff: denied by policy {outcome.policy}; nothing was run"
+        yield from (f"tipstaff:   {reason}" for reason in outcome.reasons)
+    else:
+        yield f"tipstaff: {outcome.run_id} was not approved; nothing was run"
+        yield from (f"tipstaff:   {reason}" for reason in (outcome.message, *outcome.reasons) if reason)
+    named = (outcome.refusal or {}).get("id") or outcome.run_id
+    yield f"tipstaff: next: tipstaff why {named} (a signed refusal is kept), or: tipstaff policy explain --help"
+
+
+def _ending(outcome: Outcome) -> str:
+    said = f"exited {outcome.exit_code}" if outcome.ending == "exited" else ENDED.get(outcome.ending, outcome.ending)
+    return f"{said} ({outcome.message})" if outcome.message else said
+
+
+def _place(outcome: Outcome) -> str:
+    if outcome.receipt is None:
+        return f"no receipt, but a signed refusal: tipstaff why {outcome.run_id}"
+    return f"receipt: tipstaff show {outcome.run_id}"
+
+
+def emit(outcome: Outcome) -> None:
+    """Print everything as one JSON object."""
+    emit_json(as_json(outcome))
+
+
+def as_json(outcome: Outcome) -> Json:
+    """Spell an outcome for a machine."""
+    return {
+        "runId": outcome.run_id,
+        "decision": outcome.decision,
+        "policy": outcome.policy,
+        "rules": list(outcome.rules),
+        "reasons": list(outcome.reasons),
+        "tier": outcome.tier,
+        "requestedTier": outcome.requested_tier,
+        "ending": outcome.ending,
+        "exitCode": outcome.exit_code,
+        "message": outcome.message,
+        **_text("stdout", outcome.stdout),
+        **_text("stderr", outcome.stderr),
+        "truncated": any(stream.truncated for stream in outcome.streams.values()),
+        "streams": {name: to_wire(stream) for name, stream in outcome.streams.items()},
+        "refusals": list(outcome.refusals),
+        "enforcement": [to_wire(verdict) for verdict in outcome.enforcement],
+        "usage": to_wire(outcome.usage) if outcome.usage is not None else None,
+        "receipt": outcome.receipt,
+        "refusal": outcome.refusal,
+    }
+
+
+def _text(name: str, data: bytes) -> Json:
+    """Spell output as text; bytes that are none stand beside it in base64, so that nothing is lost."""
+    try:
+        return {name: data.decode()}
+    except UnicodeDecodeError:
+        return {name: data.decode(errors="replace"), f"{name}Base64": base64.b64encode(data).decode()}

@@ -1,0 +1,53 @@
+"""What a contract lets happen, in lines that a person reads before saying yes, or afterwards to know what was meant.
+
+Nothing is left out or cut, and nothing in it can move, hide or reverse text. Pure.
+"""
+
+from collections.abc import Iterator
+from typing import Any
+
+from tipstaff.doors.cli.quoting import quoted, spelled
+from tipstaff.policy.units import show_duration, show_size
+
+Json = dict[str, Any]
+
+
+def terms(contract: Json) -> Iterator[str]:
+    """Write out what would run, for whom, with what within reach, and how it is bounded."""
+    files = contract["files"]
+    yield from spelled(contract["execution"])
+    yield f"asked by:  {quoted(contract['requestedBy']['id'])} ({contract['requestedBy']['kind']})"
+    if contract.get("purpose"):
+        yield f"purpose:   {quoted(contract['purpose'])}"
+    yield f"workspace: {_workspace(files)}"
+    for path in files.get("readable", ()):
+        yield f"may read:  {quoted(path)}"
+    yield from _variables(contract["execution"].get("env", {}))
+    yield f"hosts:     {', '.join(map(quoted, contract['network']['allowHosts'])) or 'none'}"
+    for secret in contract["secrets"]:
+        yield f"secret:    {quoted(secret['name'])}"
+    yield f"tier:      {contract['tier']}"
+    yield f"limits:    {bounds(contract['limits'])}"
+
+
+def bounds(limits: Json) -> str:
+    """Say the limits in one line."""
+    said = [show_duration(limits["timeMs"])] if "timeMs" in limits else []
+    said += [f"{show_size(limits['memoryBytes'])} memory"] if "memoryBytes" in limits else []
+    said += [f"{limits['cpuMillis'] / 1000:g} cores"] if "cpuMillis" in limits else []
+    said += [f"{limits['pids']} processes"] if "pids" in limits else []
+    said += [f"{show_size(limits['diskBytes'])} disk"] if "diskBytes" in limits else []
+    return ", ".join(said)
+
+
+def _workspace(files: Json) -> str:
+    if not files.get("workspace"):
+        return "an empty folder"
+    return quoted(files["workspace"]) + (", CHANGED IN PLACE" if files.get("inPlace") else ", as a copy")
+
+
+def _variables(env: Json) -> Iterator[str]:
+    for name, value in env.get("vars", {}).items():
+        yield f"variable:  {quoted(f'{name}={value}')}"
+    if env.get("inherit"):
+        yield f"inherits:  {', '.join(map(quoted, env['inherit']))}"
