@@ -2,7 +2,7 @@
 
 `$TIPSTAFF_HOME`, else `$XDG_DATA_HOME/tipstaff`, else `~/.local/share/tipstaff`. A relative path is refused: it would
 name another home in every folder. The home belongs to its user alone, because the private keys are in it: it is made
-0700, and one that others may write is refused, never repaired in silence.
+0700, and one that others may write, or that sandboxes show, is refused, never repaired in silence.
 Says where things are; reads and writes none of them.
 """
 
@@ -15,6 +15,8 @@ from tipstaff.errors import UsageError
 
 _ANOTHER = "set TIPSTAFF_HOME to a folder of your own"
 _WRITABLE_BY_OTHERS = stat.S_IWGRP | stat.S_IWOTH
+# What every sandbox is made of: an ordinary user's command runs as that user, and could read the keys there.
+_SHOWN_INSIDE = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/etc/alternatives", "/etc/ssl/certs")
 
 
 class Home:
@@ -28,6 +30,7 @@ class Home:
 
     def make(self) -> None:
         """Make the folder (0700) if it is not there, and refuse one that is not safe to keep keys in."""
+        self._refuse_shown()
         try:
             self.root.parent.mkdir(parents=True, exist_ok=True)
             self.root.mkdir(mode=0o700, exist_ok=True)
@@ -38,6 +41,15 @@ class Home:
             raise UsageError(f"the home {self.root} belongs to another user", hint=_ANOTHER)
         if found.st_mode & _WRITABLE_BY_OTHERS:
             raise UsageError(f"the home {self.root} can be written by other users", hint=f"run: chmod 700 {self.root}")
+
+    def _refuse_shown(self) -> None:
+        real = os.path.realpath(self.root)
+        for folder in _SHOWN_INSIDE:
+            if real == folder or real.startswith(f"{folder}/"):
+                raise UsageError(
+                    f"the home {self.root} lies in {folder}, which every sandbox shows: a command could read its keys",
+                    hint=_ANOTHER,
+                )
 
 
 def locate(environ: Mapping[str, str]) -> Home:

@@ -111,3 +111,22 @@ async def test_a_fork_that_never_rests_is_ended(tmp_path):
         assert ended.ending in {"exited", "timed-out"}
         assert tier.workshop._link is not None
         assert watch.children(tier.workshop._link.process) == []
+
+
+async def test_cancelling_at_any_moment_of_the_set_up(tier):
+    """A run that is cancelled anywhere between its order and its command is `cancelled`; the spawner lives, and waits
+    for every child that it had.
+    """
+    await tier.run(plan("true"), Passage())
+    spawner = tier.workshop._link.process
+
+    async def cancelled(seconds: float) -> str:
+        stop = asyncio.Event()
+        asyncio.get_running_loop().call_later(seconds, stop.set)
+        return (await tier.run(plan("sleep", "9"), Passage(cancel=stop))).ending
+
+    endings = await asyncio.gather(*[cancelled(moment * 0.0005) for moment in range(60)])
+
+    assert set(endings) == {"cancelled"}
+    assert tier.workshop._link.process == spawner
+    assert watch.children(spawner) == []

@@ -42,6 +42,8 @@ def read_object(data: bytes, sinks: Mapping[str, Sink]) -> dict[str, Any]:
     """Read one JSON object; an array under a key of `sinks` goes there element by element and leaves `[]` behind."""
     if len(data) > MAX_BYTES:
         raise InputError(f"the document is larger than {MAX_BYTES} bytes")
+    if not sinks and (value := _as_we_spell(data)) is not None:
+        return value
     try:
         return _Reader(data.decode("utf-8"), sinks).read()
     except UnicodeDecodeError as error:
@@ -52,6 +54,15 @@ def read_object(data: bytes, sinks: Mapping[str, Sink]) -> dict[str, Any]:
         raise InputError(f"the document is not JSON: {error.msg} (character {error.pos})") from error
     except ValueError as error:  # Python's own bound on the digits of an integer
         raise InputError("the document holds a number that is too long") from error
+
+
+def _as_we_spell(data: bytes) -> dict[str, Any] | None:
+    """Read, much faster, what is spelled as msgspec spells it: it gives the same bytes again, so no key is lost."""
+    try:
+        value = msgspec.json.decode(data)
+    except (msgspec.DecodeError, RecursionError):
+        return None
+    return value if type(value) is dict and msgspec.json.encode(value) == data else None
 
 
 def typed(value: Any, kind: type[View]) -> View:

@@ -83,10 +83,11 @@ def _sized(place: str, size: int, rights: str) -> list[str]:
     return ["--size", str(size), "--perms", rights, "--tmpfs", place]
 
 
-def command(stub: str, shell: str) -> list[str]:
+def command(stub: str, shell: str, owner: str) -> list[str]:
     """Spell bubblewrap's own command line, which the sandbox can read: it names no path of the host."""
-    # The last word is the shell's own name in its complaints, which it has where a program cannot be started.
-    return [PROGRAM, "--args", str(ARGUMENTS), "--", shell, "-c", stub, "spawn error"]
+    # The shell's own name in its complaints, which it has where a program cannot be started; and whose this is, so
+    # that a sweeper finds a bubblewrap that lost its parent before it could ask to die with it.
+    return [PROGRAM, "--args", str(ARGUMENTS), "--", shell, "-c", stub, "spawn error", owner]
 
 
 def encoded(words: Iterable[str]) -> bytes:

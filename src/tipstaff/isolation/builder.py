@@ -79,10 +79,12 @@ class Builder:
             holdings.group = cgroup.Group(self.groups, f"{self._name}-{serial}")
 
     def _started(self, number: int, order: Order, streams: list[int], holdings: Holdings) -> Sandbox:
-        with contextlib.ExitStack() as ours:
-            status_read, status_write = _pipe(ours)
-            complaints_read, complaints_write = _pipe(ours)
+        # Ours to the end of this, and ours unless there is a sandbox: a stub whose gate is closed runs nothing.
+        with contextlib.ExitStack() as kept, contextlib.ExitStack() as ours:
+            status_read, status_write = _pipe(kept, ours)
+            complaints_read, complaints_write = _pipe(kept, ours)
             gate, theirs = socket.socketpair()
+            kept.callback(gate.close)
             ours.callback(theirs.close)
             opened = {stub.JOB: memory_file(self._job(order))}
             if order.kind == "bwrap":
@@ -99,8 +101,10 @@ class Builder:
                 bubblewrap.STATUS: status_write,
             }
             process = self._launched(order, descriptors, holdings)
-        os.set_blocking(complaints_read, False)
-        sandbox = Sandbox(number, order.kind, process, (status_read, gate, complaints_read), holdings)
+            os.set_blocking(complaints_read, False)
+            os.set_blocking(status_read, False)
+            sandbox = Sandbox(number, order.kind, process, (status_read, gate, complaints_read), holdings)
+            kept.pop_all()
         self._bound(sandbox, order)
         return self._watched(sandbox, order)
 
@@ -117,7 +121,7 @@ class Builder:
     def _launched(self, order: Order, descriptors: dict[int, int], holdings: Holdings) -> int:
         uid = holdings.lease.number if holdings.lease else None
         if order.kind == "bwrap":
-            command = bubblewrap.command(stub.stub(order.pids, order.disk_bytes, self._shell), self._shell)
+            command = bubblewrap.command(stub.stub(order.pids, order.disk_bytes, self._shell), self._shell, self._name)
             return launch(Start(command, descriptors, uid, holdings.group))
         # Its first process is the command itself; without a uid of its own it is counted with all that we run.
         count = order.pids - 1 + (0 if uid is not None else watch.threads_of(os.geteuid()))
@@ -139,8 +143,7 @@ class Builder:
             if sandbox.holdings.group is not None:
                 sandbox.holdings.group.bound(cgroup.Bounds(order.memory_bytes, order.pids, order.cpu_millis))
         except OSError as error:
-            sandbox.abandon()
-            raise UnfitError(f"the limits cannot be set: {error.strerror}") from error
+            sandbox.problem = f"the limits cannot be set: {error.strerror}"
 
     def _job(self, order: Order) -> bytes:
         return stub.documents(order.files) + stub.job(order.argv, order.environ, order.cwd, self._shell)
@@ -206,8 +209,9 @@ def _reopened(descriptor: int) -> int:
     return os.open(f"/proc/self/fd/{descriptor}", os.O_RDONLY | os.O_CLOEXEC)
 
 
-def _pipe(stack: contextlib.ExitStack) -> tuple[int, int]:
-    """Make a pipe whose writing end is closed with `stack`."""
+def _pipe(kept: contextlib.ExitStack, ours: contextlib.ExitStack) -> tuple[int, int]:
+    """Make a pipe whose reading end is closed with `kept`, and the writing one with `ours`."""
     reading, writing = os.pipe()
-    stack.callback(os.close, writing)
+    kept.callback(os.close, reading)
+    ours.callback(os.close, writing)
     return reading, writing

@@ -77,9 +77,19 @@ def _swept(path: str, name: str) -> bool:
 
 def _clean(name: str, record: dict[str, Any]) -> None:
     groups = cgroup.leftovers(record["groups"], name)
-    for process in {process for group in groups for process in cgroup.members(group)}:
-        with contextlib.suppress(ProcessLookupError):
+    for process in {process for group in groups for process in cgroup.members(group)} | _named(name):
+        with contextlib.suppress(ProcessLookupError, PermissionError):
             os.kill(process, signal.SIGKILL)
     cgroup.remove(groups)
     if os.path.basename(record["scratch"]) == name:
         trees.remove(record["scratch"])
+
+
+def _named(name: str) -> set[int]:
+    """List the processes whose last word is an owner's name: a bubblewrap that lost its parent too early to die too."""
+    found = set()
+    for process in filter(str.isdigit, os.listdir("/proc")):
+        with contextlib.suppress(OSError), open(f"/proc/{process}/cmdline", "rb") as file:
+            if file.read().endswith(f"\0{name}\0".encode()):
+                found.add(int(process))
+    return found

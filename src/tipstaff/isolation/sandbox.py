@@ -54,6 +54,7 @@ class Sandbox:
         self.own_view = True  # its temporary folders are its own, and counted
         self.first = 0
         self.cause = ""
+        self.problem = ""  # why it must not be let go, although it stands
         self.ready = self.going = self.announced = False
         self.first_fd = self._command_fd = -1
         self._told: dict[str, Any] = {}
@@ -62,15 +63,12 @@ class Sandbox:
         self._peak = 0
         self._spent = 0.0
 
-    def abandon(self) -> None:
-        """Kill bubblewrap, whose child dies with it, and let go: nobody will wait for this one."""
-        self.end_outer()
-        os.waitpid(self.process, 0)
-        self.close()
-
     def read_status(self) -> bool:
         """Take what is said of the first process, a JSON object in each line; False when nothing more will be."""
-        data = os.read(self.status, _STATUS_BYTES)
+        try:
+            data = os.read(self.status, _STATUS_BYTES)
+        except BlockingIOError:
+            return True
         *lines, self._unread = (self._unread + data).split(b"\n")
         for line in lines:
             self._told.update(json.loads(line))
@@ -79,17 +77,23 @@ class Sandbox:
         return bool(data)
 
     def _know_first(self, process: int) -> None:
-        descriptor = os.pidfd_open(process)
-        # Bubblewrap has not been waited for, so a child of its own is the one that it spoke of.
-        if _parent(process) != self.process:
-            os.close(descriptor)
-            raise ProcessLookupError(f"process {process} is not the sandbox's")
-        self.first, self.first_fd = process, descriptor
+        """Keep hold of the first process; one that is gone, or is not the sandbox's, stays unknown."""
+        with contextlib.suppress(OSError):
+            descriptor = os.pidfd_open(process)
+            try:
+                # Bubblewrap has not been waited for, so a child of its own is the one that it spoke of. When bubblewrap
+                # is dead that child is ours, and keeps its number until we have waited for it.
+                if _parent(process) in {self.process, os.getpid()}:
+                    self.first, self.first_fd = process, os.dup(descriptor)
+            finally:
+                os.close(descriptor)
 
     def read_gate(self) -> bytes:
         """Take what the stub says: ready, going, or nothing any more."""
         try:
-            said = self.gate.recv(16)
+            said = self.gate.recv(16, socket.MSG_DONTWAIT)
+        except BlockingIOError:
+            return b" "
         except ConnectionResetError:
             said = b""
         self.going = self.going or stub.GOING in said
@@ -126,6 +130,7 @@ class Sandbox:
     def end(self, cause: str) -> None:
         """Kill everything in the sandbox; the first cause is the one that counts."""
         self.cause = self.cause or cause
+        self.read_status()
         if self.first:  # the kernel drops what killed processes have spent
             self._spent = watch.cpu_seconds(self._top)
         target = self.first_fd if self.first_fd >= 0 else self.outer
@@ -188,7 +193,7 @@ class Sandbox:
             "wallNs": ended_at - self._released_at if self.released else 0,
             "cpuNs": round(max(spent, self._spent) * 1e9),
             "peakBytes": max(peak, self._peak),
-            "complaint": self._complaint(),
+            "complaint": self.problem or self._complaint(),
         }
 
     def _spent_inside(self) -> float:
@@ -218,5 +223,8 @@ class Sandbox:
 
 
 def _parent(process: int) -> int:
-    with open(f"/proc/{process}/stat", "rb") as file:
-        return int(file.read().rpartition(b")")[2].split()[1])
+    try:
+        with open(f"/proc/{process}/stat", "rb") as file:
+            return int(file.read().rpartition(b")")[2].split()[1])
+    except (FileNotFoundError, ProcessLookupError):
+        return 0

@@ -102,17 +102,16 @@ class Spawner:
             with open(body, "rb", closefd=False) as file:
                 asked = order.decode(file.read())
             sandbox = self._builder.build(number, asked, streams)
-        except (OSError, ValueError, UnfitError) as error:
+        except (OSError, ValueError, TypeError, KeyError, UnfitError) as error:
             self._say({"event": "failed", "number": number, "why": str(error)})
             return
         self._sandboxes[number] = sandbox
-        for descriptor, heard in (
-            (sandbox.status, self._status),
-            (sandbox.gate.fileno(), self._gate),
-            (sandbox.outer, self._exit),
-        ):
+        # Its status is read when one of these has something to say: bubblewrap writes it in many small pieces.
+        for descriptor, heard in ((sandbox.gate.fileno(), self._gate), (sandbox.outer, self._exit)):
             # Bound to this very sandbox: descriptors are used again.
             self._selector.register(descriptor, selectors.EVENT_READ, _Heard(heard, sandbox))
+        if sandbox.problem:
+            self._end(sandbox, "setup-failed")
 
     def _listen(self, sandbox: Sandbox, port: int) -> None:
         told = {"event": "listening", "number": sandbox.number, "port": port}
@@ -141,6 +140,9 @@ class Spawner:
     def _gate(self, sandbox: Sandbox) -> None:
         if not sandbox.read_gate():
             self._selector.unregister(sandbox.gate)
+        sandbox.read_status()
+        if sandbox.ready and not sandbox.first:  # it spoke before its parent did
+            self._selector.register(sandbox.status, selectors.EVENT_READ, _Heard(self._status, sandbox))
         self._announce(sandbox)
 
     def _announce(self, sandbox: Sandbox) -> None:
@@ -149,7 +151,7 @@ class Spawner:
             sandbox.announced = True
             try:
                 facts = sandbox.facts()
-            except OSError:
+            except OSError:  # it died while we looked
                 self._end(sandbox, "setup-failed")
                 return
             facts["mode"] = self._builder.stage.mode
@@ -169,8 +171,7 @@ class Spawner:
             return
         if sandbox in self._lingering:
             self._lingering.remove(sandbox)
-        with contextlib.suppress(BlockingIOError):
-            sandbox.read_gate()  # its last word may still be there
+        sandbox.read_gate()  # its last word may still be there
         outcome = {"event": "ended", "number": sandbox.number, **sandbox.outcome()}
         self._forget(sandbox)
         sandbox.close()
@@ -182,12 +183,12 @@ class Spawner:
 
     def _forget(self, sandbox: Sandbox) -> None:
         for descriptor in (sandbox.status, sandbox.gate.fileno(), sandbox.outer, sandbox.first_fd):
-            if descriptor in self._selector.get_map():
+            if descriptor >= 0 and descriptor in self._selector.get_map():
                 self._selector.unregister(descriptor)
 
     def _strays(self, sandbox: Sandbox) -> bool:
-        """Kill what a supervisor that was killed has left, which is ours then; says whether there was any."""
-        if sandbox.kind != "process":
+        """Kill what a supervisor, or a bubblewrap, that was killed has left to us, and say whether there was any."""
+        if sandbox.kind == "bwrap" and sandbox.first:  # its end is the end of everything in the sandbox
             return False
         known = {process for one in self._sandboxes.values() for process in (one.process, one.first)}
         known |= set(self._removing.values())

@@ -17,6 +17,7 @@ import msgspec
 
 from tipstaff.errors import BusyError
 from tipstaff.home import Home
+from tipstaff.isolation import places
 from tipstaff.isolation.tier import Tier
 from tipstaff.local import outcomes
 from tipstaff.local.host import host_facts
@@ -57,10 +58,11 @@ class Local:
         self._outsides: dict[str, Outside] = {}
         self._done: dict[str, asyncio.Future[Done]] = {}
         self._steps: set[asyncio.Task[None]] = set()
+        self._turn = asyncio.Lock()
         clock = SteadyClock()
         enrolled = plane.enroll(identity.runner.public.pem, POOL)
         self._runner = Runner(
-            InProcess(partial(answer, plane), enrolled["runnerToken"], POOL),
+            InProcess(partial(answer, plane), enrolled["runnerToken"], POOL, self._turn),
             Host(tiers=tiers, blobs=store.blobs.riding(), environ=os.environ, clock=clock, facts=host_facts()),
             identity.runner,
             [identity.plane.public],
@@ -89,11 +91,12 @@ class Local:
 
     async def _ask_plane(self, step: Callable[[], Answer]) -> Answer:
         """Have the plane do something at once, or on a thread where it would keep all other runs waiting."""
-        try:
-            with self.plane.without_waiting():
-                return step()
-        except BusyError:
-            return await asyncio.to_thread(step)
+        async with self._turn:
+            try:
+                with self.plane.without_waiting():
+                    return step()
+            except BusyError:
+                return await asyncio.to_thread(step)
 
     async def facts(self) -> Facts:
         """Say what this host can enforce, and which folders no grant may meet."""
@@ -181,8 +184,12 @@ class Local:
 
 
 def _protected(home: Home, policy: Policy) -> tuple[str, ...]:
-    """List what no grant may contain or lie in: the home with its keys, and the file that says what is allowed."""
-    paths = [home.root, *([source] if (source := Path(policy.source)).exists() else [])]
+    """List what no grant may contain or lie in: the keys, the policy, and what spawners keep of this and other runs.
+
+    Who can write a spawner's locks says what the next one removes; who can read its scratch sees other runs' files.
+    """
+    kept = [Path(places.state_folder(os.environ)), Path(places.scratch_folder())]
+    paths = [home.root, *kept, *([source] if (source := Path(policy.source)).exists() else [])]
     return tuple(dict.fromkeys(str(one) for path in paths for one in (path.absolute(), path.resolve())))
 
 

@@ -5,6 +5,7 @@ A clock gives milliseconds since 1970. Whoever makes one decides what it is made
 
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
+from functools import lru_cache
 
 Clock = Callable[[], int]
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -13,8 +14,13 @@ _MILLISECOND = timedelta(milliseconds=1)
 
 def timestamp(milliseconds: int) -> str:
     """Spell a time as it travels."""
-    moment = _EPOCH + timedelta(milliseconds=milliseconds)
-    return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    seconds, rest = divmod(milliseconds, 1000)
+    return f"{_second(seconds)}.{rest:03}Z"
+
+
+@lru_cache(maxsize=64)  # the many times of one run lie within few seconds
+def _second(seconds: int) -> str:
+    return (_EPOCH + timedelta(seconds=seconds)).replace(tzinfo=None).isoformat()
 
 
 def milliseconds(text: str) -> int:

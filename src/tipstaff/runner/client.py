@@ -60,8 +60,9 @@ class PlaneClient(Protocol):
 class InProcess:
     """A plane in the same process."""
 
-    def __init__(self, call: Call, runner_token: str, pool: str) -> None:
+    def __init__(self, call: Call, runner_token: str, pool: str, turn: asyncio.Lock | None = None) -> None:
         self._call = call
+        self._turn = turn or asyncio.Lock()  # one at a time: threads that wait for each other would only add to it
         self._runner_token = runner_token
         self._pool = pool
         self._last_seconds = 0.0
@@ -103,10 +104,11 @@ class InProcess:
 
     async def _post(self, path: str, body: Json) -> Json:
         encoded = msgspec.json.encode(body)
-        at_once = len(encoded) <= LONG_BYTES and self._last_seconds < SLOW_SECONDS
-        status, data = self._timed(path, encoded, wait=False) if at_once else (BUSY, b"")
-        if status == BUSY:  # nothing was changed, so the same can be asked again
-            status, data = await asyncio.to_thread(self._timed, path, encoded, wait=True)
+        async with self._turn:
+            at_once = len(encoded) <= LONG_BYTES and self._last_seconds < SLOW_SECONDS
+            status, data = self._timed(path, encoded, wait=False) if at_once else (BUSY, b"")
+            if status == BUSY:  # nothing was changed, so the same can be asked again
+                status, data = await asyncio.to_thread(self._timed, path, encoded, wait=True)
         reply: Json = msgspec.json.decode(data)
         if status != OK:
             raise PlaneError(

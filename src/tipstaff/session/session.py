@@ -155,7 +155,7 @@ class Session:
         return Told(receipt_of(self._contract, history.chain, account), history.unsent(), ended)
 
     def _disclose(self, records: dict[str, StreamRecord]) -> None:
-        for record in records.values():
+        for record in _with_content(list(records.values())):
             if record.kept is not None:
                 self._history.add("artifact.created", kind="log", hash=record.kept)
                 self._history.add("boundary.crossed", direction="out", contentHash=record.kept, dataClass=LOG)
@@ -169,3 +169,10 @@ class Session:
         else:
             failure = self._failure or FAILURES[ended.ending]
             self._history.add("run.failed", failure=failure, message=failure_message(ended))
+
+
+def _with_content(records: list[StreamRecord]) -> list[StreamRecord]:
+    """Leave out empty streams at the end: nothing of them crosses. The first log of a run is its standard output."""
+    while len(records) > 1 and not records[-1].bytes:
+        records.pop()
+    return records

@@ -66,8 +66,8 @@ def test_a_folder_of_the_system_can_be_replaced():
 
 def test_the_command_line_names_no_path_of_the_host():
     """What the sandbox can read of bubblewrap's command line is the stub and where arguments come from."""
-    assert bubblewrap.command("STUB", "/usr/bin/dash") == [
-        "/usr/bin/bwrap", "--args", "8", "--", "/usr/bin/dash", "-c", "STUB", "spawn error",
+    assert bubblewrap.command("STUB", "/usr/bin/dash", "c0ffee") == [
+        "/usr/bin/bwrap", "--args", "8", "--", "/usr/bin/dash", "-c", "STUB", "spawn error", "c0ffee",
     ]  # fmt: skip
 
 

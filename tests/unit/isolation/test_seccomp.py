@@ -46,14 +46,13 @@ def interpret(code: bytes, data: bytes) -> int:
             place += yes if JUMPS[operation](value, k) else no
 
 
-def verdict(machine: str, call: str | int, *arguments: int, audit: int | None = None) -> int:
+def verdict(machine: str, call: str | int, *arguments: int, audit: int | None = None, namespaces: bool = True) -> int:
     """Ask the filter of `machine` about one call."""
     architecture = ARCHITECTURES[machine]
     number = architecture.numbers[call] if isinstance(call, str) else call
     padded = [argument % 2**64 for argument in (*arguments, *[0] * 6)][:6]
-    return interpret(
-        seccomp.program(machine), struct.pack("<IIQ6Q", number, audit or architecture.audit, 0x7F00_0000_1234, *padded)
-    )
+    data = struct.pack("<IIQ6Q", number, audit or architecture.audit, 0x7F00_0000_1234, *padded)
+    return interpret(seccomp.program(machine, namespaces=namespaces), data)
 
 
 @pytest.mark.parametrize("machine", MACHINES)
@@ -251,3 +250,22 @@ def test_the_other_door_of_the_kernel_kills(tmp_path):
 
     assert (status("cd80"), status("9090")) == (-31, 0)
     assert os.uname().machine == "x86_64"
+
+
+@pytest.mark.parametrize("machine", MACHINES)
+def test_without_namespaces_no_socket_can_be_made(machine):
+    """Where no namespace holds the network, every family is refused, AF_UNIX too; pairs, and with one, sockets are."""
+    refused = ERRNO | errno.EACCES
+
+    assert {verdict(machine, "socket", family, 1, namespaces=False) for family in range(46)} == {refused}
+    assert verdict(machine, "socketpair", seccomp.AF_UNIX, 1, namespaces=False) == ALLOW
+    assert verdict(machine, "socket", seccomp.AF_UNIX, 1) == ALLOW
+
+
+@pytest.mark.parametrize("machine", MACHINES)
+def test_without_namespaces_others_limits_and_memory_are_closed(machine):
+    """A process may change its own limits, not another's; what is shared by number does not exist."""
+    assert verdict(machine, "prlimit64", 0, 7, namespaces=False) == ALLOW
+    assert verdict(machine, "prlimit64", 4711, 7, namespaces=False) == EPERM
+    assert {verdict(machine, name, namespaces=False) for name in seccomp.SHARED_BY_NUMBER} == {ENOSYS}
+    assert {verdict(machine, name) for name in ("prlimit64", *seccomp.SHARED_BY_NUMBER)} == {ALLOW}

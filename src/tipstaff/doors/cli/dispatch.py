@@ -3,7 +3,8 @@
 A group (the program itself, `tipstaff keys`) takes only `--help`, `--json` and, at the top, `--version`, then the name
 of a command; it needs no parser, so its help is as fast as Python starts. A command gets an argparse parser, which the
 frame gives `--json`, `--help` and the example from the module's docstring. Every mistake on the command line is a
-`UsageError`: one sentence that ends with what to try.
+`UsageError`: one sentence that ends with what to try. A command that has a `begin(argv)` is told before anything takes
+time.
 """
 
 from tipstaff import __version__

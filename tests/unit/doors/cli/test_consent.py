@@ -1,0 +1,111 @@
+"""An approval is signed by the approver's own key where there is one, and says how sure it is."""
+
+from typing import Any
+
+import pytest
+
+from tipstaff.doors.cli.consent import consent
+from tipstaff.errors import NotFoundError, SigningKeyError
+from tipstaff.home import Home
+from tipstaff.keys import KnownKey, PrivateKey
+from tipstaff.keys.files import save
+from tipstaff.keys.known import update_known_keys
+from tipstaff.model.noun import Actor
+
+ADA = Actor(kind="human", id="ada")
+PASSPHRASE = "correct horse"  # noqa: S105 - a passphrase of a key that lives for one test
+
+
+class Desk:
+    """A plane's desk that only keeps what it is given."""
+
+    def __init__(self) -> None:
+        self.given: dict[str, Any] = {}
+
+    def run(self, run_id: str) -> dict[str, Any]:
+        """Tell about a run that waits."""
+        return {"runId": run_id, "events": [{"prev": "c" * 64}], "consentRequirements": [{"expiresSeconds": 60}]}
+
+    def approve(self, run_id: str, body: dict[str, Any]) -> dict[str, Any]:
+        """Take an approval."""
+        self.given = body
+        return {"runId": run_id, "status": "created", "missing": []}
+
+
+@pytest.fixture
+def home(tmp_path, monkeypatch) -> Home:
+    """A home without keys, and no ssh-agent."""
+    monkeypatch.setenv("TIPSTAFF_HOME", str(tmp_path / "home"))
+    monkeypatch.delenv("SSH_AUTH_SOCK", raising=False)
+    home = Home(tmp_path / "home")
+    home.make()
+    return home
+
+
+def never(prompt: str) -> str:
+    """Be asked for a passphrase although there is none."""
+    raise AssertionError(prompt)
+
+
+def test_without_a_key_the_plane_vouches(home):
+    """Who has no key of their own approves by name, and the plane alone says so."""
+    desk = Desk()
+
+    assert consent(desk, "run_1", ADA, None, never)["status"] == "created"
+    assert desk.given == {"actor": {"kind": "human", "id": "ada"}}
+    assert not home.keys.exists()
+
+
+@pytest.mark.parametrize(("trusted", "assurance"), [(True, "key"), (False, "same-uid")])
+def test_an_own_key_signs_the_contract(home, trusted, assurance):
+    """A key with the approver's name signs the contract's hash; it proves the person only where the home knows it."""
+    desk, key = Desk(), PrivateKey.generate()
+    save(key, home.keys, "ada")
+    if trusted:
+        entry = KnownKey(public_key_pem=key.public.pem, role="approver", name="ada")
+        update_known_keys(home.known_keys, lambda known: known.trust(entry))
+
+    consent(desk, "run_1", ADA, None, never)
+
+    approval = desk.given["approval"]
+    assert (approval["keyId"], approval["contractHash"]) == (key.public.key_id, "c" * 64)
+    assert (approval["assurance"], approval["actor"]) == (assurance, {"kind": "human", "id": "ada"})
+
+
+def test_a_key_known_as_anothers_proves_nothing(home):
+    """A key that the home knows under another name is not taken as proof of this one."""
+    desk, key = Desk(), PrivateKey.generate()
+    save(key, home.keys, "ada")
+    entry = KnownKey(public_key_pem=key.public.pem, role="approver", name="bob")
+    update_known_keys(home.known_keys, lambda known: known.trust(entry))
+
+    consent(desk, "run_1", ADA, None, never)
+
+    assert desk.given["approval"]["assurance"] == "same-uid"
+
+
+def test_an_encrypted_key_asks_for_its_passphrase(home):
+    """The passphrase is asked for by name; a wrong one approves nothing."""
+    desk = Desk()
+    save(PrivateKey.generate(), home.keys, "ada", PASSPHRASE.encode())
+
+    with pytest.raises(SigningKeyError, match="passphrase is wrong"):
+        consent(desk, "run_1", ADA, None, lambda _: "wrong")
+    assert desk.given == {}
+    consent(desk, "run_1", ADA, None, lambda prompt: PASSPHRASE if "ada.key.pem" in prompt else "")
+    assert "approval" in desk.given
+
+
+@pytest.mark.parametrize("name", ["absent", "../plane", "", "a/b"])
+def test_a_named_key_must_be_there(home, name):
+    """A key that was named and is not there, or is no name of a key, is an error: never another way to approve."""
+    desk = Desk()
+    save(PrivateKey.generate(), home.root, "plane")
+
+    if name:
+        with pytest.raises(NotFoundError, match="there is no key"):
+            consent(desk, "run_1", ADA, name, never)
+        assert desk.given == {}
+    else:
+        consent(desk, "run_1", ADA, name or None, never)
+        assert "actor" in desk.given
