@@ -13,7 +13,7 @@ from tests.conformance.conftest import TIERS, plan
 from tests.conformance.test_nothing_is_left import DAEMON, emptied, groups, quiet
 from tipstaff.isolation import watch
 from tipstaff.isolation.places import state_folder
-from tipstaff.isolation.tier import Passage
+from tipstaff.isolation.tier import Ended, Passage
 
 
 def owners(scratch: Path) -> list[Path]:
@@ -114,16 +114,15 @@ async def test_a_fork_that_never_rests_is_ended(tmp_path):
 
 
 async def test_cancelling_at_any_moment_of_the_set_up(tier):
-    """A run that is cancelled anywhere between its order and its command is `cancelled`; the spawner lives, and waits
-    for every child that it had.
-    """
+    """A run that is cancelled between its order and its command is `cancelled`; the spawner has no child left."""
     await tier.run(plan("true"), Passage())
     spawner = tier.workshop._link.process
 
     async def cancelled(seconds: float) -> str:
         stop = asyncio.Event()
         asyncio.get_running_loop().call_later(seconds, stop.set)
-        return (await tier.run(plan("sleep", "9"), Passage(cancel=stop))).ending
+        ended: Ended = await tier.run(plan("sleep", "9"), Passage(cancel=stop))
+        return ended.ending
 
     endings = await asyncio.gather(*[cancelled(moment * 0.0005) for moment in range(60)])
 

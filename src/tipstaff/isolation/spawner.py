@@ -192,9 +192,10 @@ class Spawner:
             return False
         known = {process for one in self._sandboxes.values() for process in (one.process, one.first)}
         known |= set(self._removing.values())
-        found = [process for process in watch.children(os.getpid()) if process not in known]
+        found = set(watch.children(os.getpid()))
         if sandbox.holdings.lease is not None:
-            found += uids.processes(sandbox.holdings.lease.number)
+            found |= set(uids.processes(sandbox.holdings.lease.number))
+        found -= known  # these are waited for where their end is told
         for process in found:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(process, signal.SIGKILL)
