@@ -10,7 +10,6 @@ import hashlib
 from typing import Any, Final
 
 import msgspec
-import rfc8785
 
 from tipstaff.errors import CanonicalError
 
@@ -28,6 +27,8 @@ def canonical(value: Any) -> bytes:
         if _is_plain(value):
             return _encode(value)
         _check_depth(value, MAX_DEPTH)
+        import rfc8785  # noqa: PLC0415 - most programs never spell a value that needs it
+
         return rfc8785.dumps(value)
     except UnicodeEncodeError as error:
         raise CanonicalError("a string holds a lone surrogate, which has no UTF-8 form") from error

@@ -36,7 +36,8 @@ class House(NamedTuple):
         root = self.home.root
         environ = {"TIPSTAFF_HOME": str(root), "HOME": str(root.parent), "PATH": "/usr/bin:/bin"}
         command = [TIPSTAFF, *map(str, words)]
-        return subprocess.run(command, env=environ, capture_output=True, cwd=root.parent, timeout=60, check=False)
+        folder = root.parent if root.parent.exists() else Path("/")
+        return subprocess.run(command, env=environ, capture_output=True, cwd=folder, timeout=60, check=False)
 
     def change(self, statement: str, *values: object) -> None:
         """Change the database behind the program's back."""
@@ -65,7 +66,7 @@ def house(tmp_path: Path) -> House:
 
 @pytest.mark.parametrize("trick", ["link", "pipe", "readable", "folder", "another", "none"])
 def test_a_signing_key_that_is_not_ours_alone_signs_nothing(house, tmp_path, trick):
-    """A key that became a link, a pipe, a folder, readable or another kind of key stops every run; an own one does not."""
+    """A key that became a link, a pipe, a folder, readable or no key at all stops every run; a proper one does not."""
     key = house.home.keys / "runner.key.pem"
     aside = tmp_path / "aside.pem"
     if trick == "readable":
@@ -91,7 +92,7 @@ def test_a_signing_key_that_is_not_ours_alone_signs_nothing(house, tmp_path, tri
 
 @pytest.mark.parametrize("mode", [0o666, 0o620, 0o600])
 def test_a_policy_that_others_may_write_is_not_read(house, mode):
-    """The home's own policy decides nothing where another user could have written it; with rights that are ours it does."""
+    """The home's own policy decides nothing where another user could have written it; one that is ours alone does."""
     house.home.policy.write_text(text_of("local"))
     house.home.policy.chmod(mode)
 
@@ -111,15 +112,15 @@ def test_a_policy_that_leads_nowhere_is_not_the_default(house):
 
 
 @pytest.mark.parametrize(
-    "folder", ["/usr/share/tipstaff-home", "/usr/local/people/anna/home", "/etc/ssl/certs/home", None]
+    "folder", ["/usr/share/tipstaff-home", "/usr/local/share/anna/home", "/etc/ssl/certs/home", None]
 )
 def test_a_home_that_sandboxes_show_is_refused(tmp_path, folder):
-    """Keys below a folder that is part of every sandbox could be read inside, so nothing is made there; elsewhere it is."""
+    """Keys below a folder of every sandbox could be read inside, so nothing is made there; elsewhere a home is."""
     home = Home(Path(folder) if folder else tmp_path / "home")
 
     ended = House(home)("run", "--quiet", "--", "echo", "ran")
 
-    assert (ended.returncode, b"every sandbox shows" in ended.stderr) == ((0, False) if folder is None else (2, True))
+    assert (ended.returncode, b"every sandbox shows" in ended.stderr) == ((0, False) if folder is None else (64, True))
     assert home.root.exists() is (folder is None)
 
 
@@ -226,13 +227,11 @@ def edited(house: House, run: str) -> dict[str, tuple[str, tuple[object, ...]]]:
     with open_plane(house.home) as plane:
         receipt = plane.bundle(run)["receipt"]
     forged = json.dumps(receipt | {"exitCode": 7}).encode()
-    event = "UPDATE events SET link = replace(link, 'echo', 'date') WHERE run_id = ? AND seq = 1"
     return {
         "receipt": ("UPDATE runs SET receipt = ? WHERE run_id = ?", (forged, run)),
         "contract": ("UPDATE runs SET contract = replace(contract, 'second', 'third!') WHERE run_id = ?", (run,)),
         "last-event": ("DELETE FROM events WHERE run_id = ? AND seq = (SELECT max(seq) FROM events)", (run,)),
         "an-event": ("DELETE FROM events WHERE run_id = ? AND seq = 2", (run,)),
-        "event": (event.replace("'echo', 'date'", "'runner', 'ranner'"), (run,)),
         "nothing": ("UPDATE runs SET receipt = receipt WHERE run_id = ?", (run,)),
     }
 
@@ -248,7 +247,7 @@ def test_a_record_that_was_changed_is_found(house, what):
     (house.home.root.parent / "bundle.json").write_bytes(bundle.stdout)
     checked = house("verify", "bundle.json")
 
-    assert (bundle.returncode, checked.returncode) == (0, 0) if what == "nothing" else 0 not in {checked.returncode}
+    assert (checked.returncode == 0) is (what == "nothing")
     assert b"Traceback" not in bundle.stderr + checked.stderr
 
 

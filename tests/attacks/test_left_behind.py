@@ -88,7 +88,7 @@ async def test_other_users_cannot_look_into_a_run(workspace, canary, granted):
 
         looker = threading.Thread(target=look)
         looker.start()
-        script = f"echo {canary} > spoken; cat spoken; sleep 3"
+        script = f"echo {canary} > spoken; cat spoken; sleep 2"
         await tier.run(plan("sh", "-c", script, workspace=workspace if granted else None), Passage(stdout=heard))
         looker.join()
 
@@ -116,7 +116,7 @@ async def test_what_is_written_is_counted_without_a_name(run, way):
         "kept = []\n"
         "for number in range(int(sys.argv[2])):\n"
         f"    {HIDE[way]}; file.write(bytes(4 << 20)); file.flush(); kept.append(file)\n"
-        "time.sleep(2); print('done')\n"
+        "time.sleep(1); print('done')\n"
     )
 
     little = await run("python3", "-c", script, way, "1", disk_bytes=32 << 20)

@@ -163,7 +163,7 @@ async def test_a_folder_swapped_for_a_link_is_never_followed_without_mounts(tmp_
     seen = bytearray()
     async with Bubblewrap(scratch=tmp_path / "scratch", mounts=False) as tier:
         with swapped(folder, secret):
-            for _ in range(60):
+            for _ in range(40):
                 wanted = plan("cat", "file", workspace=folder, mode="in-place")
                 await tier.run(wanted, Passage(stdout=seen.extend))
 

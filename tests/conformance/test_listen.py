@@ -28,12 +28,12 @@ async def waiting(tier: Bubblewrap, *argv: str) -> AsyncIterator[tuple[Box, list
     """A sandbox whose command waits; what it says once it was let go is in the list at the end."""
     streams = Streams(None)
     said: list[bytes] = []
-    box = await (await tier.workshop.link()).build(running.order(plan(*argv), "bwrap"), streams.theirs)
+    box = (await tier.workshop.link()).build(running.order(plan(*argv), "bwrap"), streams.theirs)
     streams.hand_over()
     try:
         assert await box.ready
         yield box, said
-        await box.release()
+        box.release()
         await streams.drain((said.append, said.append), None, lambda: None)
         await box.ended
     finally:

@@ -78,7 +78,7 @@ def _mounts(mode: str) -> Ability:
 async def _listener(link: Link) -> Ability:
     """Make a socket in the network of a sandbox whose command never runs."""
     streams = Streams(None)
-    box = await link.build(running.order(running.PROBE, "bwrap"), streams.theirs)
+    box = link.build(running.order(running.PROBE, "bwrap"), streams.theirs)
     try:
         async with asyncio.timeout(_PATIENCE_SECONDS):
             if not await box.ready:

@@ -6,7 +6,7 @@ from typing import Self
 
 from tipstaff.isolation import bubblewrap, probe, running, verdicts
 from tipstaff.isolation.client import SpawnerError
-from tipstaff.isolation.tier import Ended, Passage, Plan
+from tipstaff.isolation.tier import Ahead, Ended, Passage, Plan, Source
 from tipstaff.isolation.workshop import AT_ONCE, Detachable, Workshop
 from tipstaff.model.tiers import TierReport
 
@@ -56,6 +56,10 @@ class Bubblewrap:
         if not os.access(bubblewrap.PROGRAM, os.X_OK):
             return TierReport(name=self.name, available=False, missing=probe.diagnosis(""))
         return TierReport(name=self.name, verdicts=verdicts.promised(settled["groups"]))
+
+    def begin(self, plan: Plan, stdin: Source | None) -> Ahead | None:
+        """Have a sandbox made ahead of its permission."""
+        return running.begin(self.workshop, _JUDGING, plan, stdin)
 
     async def run(self, plan: Plan, passage: Passage) -> Ended:
         """Run one plan to its end; nothing that it started is left."""

@@ -8,7 +8,8 @@ import signal
 import socket
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
 from itertools import count
 from pathlib import Path
 from typing import Any, Final
@@ -44,21 +45,21 @@ class Box:
         """Give a socket that listens on 127.0.0.1:`port` inside the sandbox; SpawnerError when there is none."""
         made: asyncio.Future[socket.socket] = asyncio.get_running_loop().create_future()
         self.listeners[port] = made
-        await self._link.ask({"verb": "listen", "number": self.number, "port": port})
+        self._link.ask({"verb": "listen", "number": self.number, "port": port})
         either: set[asyncio.Future[Any]] = {made, self.ended}
         await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
         if not made.done():
             raise SpawnerError("the sandbox ended before a socket could listen in it")
         return made.result()
 
-    async def release(self) -> None:
+    def release(self) -> None:
         """Let the command run."""
         self.released = True
-        await self._link.ask({"verb": "release", "number": self.number})
+        self._link.ask({"verb": "release", "number": self.number})
 
     def end(self, cause: str) -> None:
         """Have everything in the sandbox killed, once, for the first cause that is named."""
-        self._link.ask_soon({"verb": "end", "number": self.number, "cause": cause})
+        self._link.ask({"verb": "end", "number": self.number, "cause": cause})
 
 
 class Link:
@@ -72,12 +73,10 @@ class Link:
         self._loop = asyncio.get_running_loop()
         self._boxes: dict[int, Box] = {}
         self._numbers = count(1)
-        self._turn = asyncio.Lock()
-        self._asking: set[asyncio.Task[None]] = set()
+        self._unsent: deque[tuple[bytes, list[int]]] = deque()
         self.alive = True
         self._closed = False
         self.settled: asyncio.Future[dict[str, Any]] = self._loop.create_future()
-        self._gone = self._loop.create_future()
         self._loop.add_reader(near, self._hear)
 
     @classmethod
@@ -113,44 +112,42 @@ class Link:
             await self.close()
             raise SpawnerError(str(error) or "the process that builds sandboxes does not answer") from error
 
-    async def build(self, wanted: order.Order, streams: tuple[int, int, int]) -> Box:
+    @property
+    def standing(self) -> int:
+        """How many sandboxes there are."""
+        return len(self._boxes)
+
+    def build(self, wanted: order.Order, streams: tuple[int, int, int]) -> Box:
         """Ask for a sandbox; the caller waits for `ready`."""
         if not self.alive:
             raise SpawnerError("the process that builds sandboxes has just ended")
         box = Box(self, next(self._numbers), self._loop)
         self._boxes[box.number] = box
         with _memory_file(order.encode(wanted)) as body:
-            await self.ask({"verb": "start", "number": box.number}, [body, *streams])
+            self.ask({"verb": "start", "number": box.number}, [body, *streams])
         return box
 
-    async def ask(self, message: dict[str, Any], descriptors: list[int] | None = None) -> None:
-        """Send one message, when there is room."""
-        async with self._turn:
-            while self.alive:
-                try:
-                    socket.send_fds(
-                        self._socket, [json.dumps(message).encode()], descriptors or [], socket.MSG_NOSIGNAL
-                    )
-                except BlockingIOError:
-                    await self._room()
-                except OSError:
-                    self._lost()
-                else:
-                    return
+    def ask(self, message: dict[str, Any], descriptors: Sequence[int] = ()) -> None:
+        """Send one message: now, or as soon as there is room; the caller may close its descriptors."""
+        if self.alive:
+            self._unsent.append((json.dumps(message).encode(), [os.dup(descriptor) for descriptor in descriptors]))
+            self._send()
 
-    def ask_soon(self, message: dict[str, Any]) -> None:
-        """Send one message from where nobody can wait."""
-        task = self._loop.create_task(self.ask(message))
-        self._asking.add(task)
-        task.add_done_callback(self._asking.discard)
-
-    async def _room(self) -> None:
-        ready = self._loop.create_future()
-        self._loop.add_writer(self._socket, _answer, ready, None)
+    def _send(self) -> None:
         try:
-            await asyncio.wait({ready, self._gone}, return_when=asyncio.FIRST_COMPLETED)
-        finally:
+            while self._unsent:
+                socket.send_fds(self._socket, [self._unsent[0][0]], self._unsent[0][1], socket.MSG_NOSIGNAL)
+                self._drop()
+        except BlockingIOError:
+            self._loop.add_writer(self._socket, self._send)
+        except OSError:
+            self._lost()
+        else:
             self._loop.remove_writer(self._socket)
+
+    def _drop(self) -> None:
+        for descriptor in self._unsent.popleft()[1]:
+            os.close(descriptor)
 
     def _hear(self) -> None:
         with contextlib.suppress(BlockingIOError):
@@ -199,7 +196,9 @@ class Link:
         """The spawner is gone: nothing more will be heard of any sandbox, and the kernel kills them all."""
         self.alive = False
         self._loop.remove_reader(self._socket)
-        _answer(self._gone, None)
+        self._loop.remove_writer(self._socket)
+        while self._unsent:
+            self._drop()
         _refuse(self.settled, SpawnerError("the process that builds sandboxes ended at its start"))
         for box in self._boxes.values():
             _answer(box.ready, {})

@@ -10,7 +10,7 @@ from typing import Self
 
 from tipstaff.isolation import narrowed, running
 from tipstaff.isolation.client import SpawnerError
-from tipstaff.isolation.tier import Ended, Passage, Plan
+from tipstaff.isolation.tier import Ahead, Ended, Passage, Plan, Source
 from tipstaff.isolation.workshop import Detachable, Workshop
 from tipstaff.model.tiers import TierReport
 
@@ -62,6 +62,10 @@ class Process:
         if settled["mode"] != "root" and not settled["landlock"]:
             return TierReport(name=self.name, available=False, missing=narrowed.KEYS_IN_REACH)
         return TierReport(name=self.name, verdicts=narrowed.promised(settled))
+
+    def begin(self, plan: Plan, stdin: Source | None) -> Ahead | None:
+        """Have a sandbox made ahead of its permission."""
+        return running.begin(self.workshop, _JUDGING, plan, stdin)
 
     async def run(self, plan: Plan, passage: Passage) -> Ended:
         """Run one plan to its end; nothing that it started is left."""

@@ -12,10 +12,10 @@ from typing import Any, Final, NamedTuple
 import msgspec
 
 from tipstaff.isolation import endings, trees
-from tipstaff.isolation.client import Box, SpawnerError
+from tipstaff.isolation.client import Box, Link, SpawnerError
 from tipstaff.isolation.order import Kind, Order
 from tipstaff.isolation.streams import Streams
-from tipstaff.isolation.tier import Ended, Gate, Passage, Plan
+from tipstaff.isolation.tier import Ended, Gate, Passage, Plan, Source
 from tipstaff.isolation.workshop import Workshop
 from tipstaff.model.limits import Limits
 from tipstaff.model.tiers import Verdict
@@ -41,39 +41,64 @@ class Judging(NamedTuple):
 async def run(workshop: Workshop, judging: Judging, plan: Plan, passage: Passage) -> Ended:
     """Run one plan to its end; nothing that it started is left."""
     try:
-        wanted = order(plan, judging.kind)
         await _check_in_place(plan)
-    except (ValueError, OSError) as error:
+        async with workshop.places:
+            making = Making(await workshop.link(), judging, plan, passage.stdin)
+            return await making.run(passage)
+    except (ValueError, OSError, SpawnerError) as error:
         return endings.setup_failed(str(error))
-    async with workshop.places:
-        streams = Streams(passage.stdin)
+
+
+def begin(workshop: Workshop, judging: Judging, plan: Plan, stdin: Source | None) -> "Making | None":
+    """Have a sandbox made ahead, while others still decide about it; None where that cannot be done at once."""
+    link = workshop.idle_link()
+    if link is None or plan.mode == "in-place":
+        return None
+    try:
+        return Making(link, judging, plan, stdin)
+    except (ValueError, OSError, SpawnerError):
+        return None  # whoever runs the plan finds out, and says so
+
+
+class Making:
+    """One sandbox that is being made, and what passes to and from it. Its command waits until `run` lets it go."""
+
+    def __init__(self, link: Link, judging: Judging, plan: Plan, stdin: Source | None) -> None:
+        self.plan = plan
+        self.taken = False
+        self._judging = judging
+        self._streams = Streams(stdin)
+        self._passage = Passage()
         try:
-            box = await (await workshop.link()).build(wanted, streams.theirs)
-            streams.hand_over()
-            return await _Run(box, plan, streams, passage).through(judging)
-        except SpawnerError as error:
-            return endings.setup_failed(str(error))
-        finally:
-            streams.close()
+            self._box = link.build(order(plan, judging.kind), self._streams.theirs)
+        except BaseException:
+            self._streams.close()
+            raise
+        self._streams.hand_over()
 
-
-class _Run:
-    """One sandbox that is being made, and what passes to and from it."""
-
-    def __init__(self, box: Box, plan: Plan, streams: Streams, passage: Passage) -> None:
-        self._box = box
-        self._plan = plan
-        self._streams = streams
-        self._passage = passage
-
-    async def through(self, judging: Judging) -> Ended:
+    async def run(self, passage: Passage) -> Ended:
         """Stay with the sandbox until it is gone."""
+        self._passage, self.taken = passage, True
+        try:
+            return await self._through()
+        finally:
+            self._streams.close()
+
+    async def abandon(self) -> None:
+        """End it: nobody will let its command go."""
+        self._box.end("cancelled")
+        try:
+            await asyncio.shield(self._box.ended)
+        finally:
+            self._streams.close()
+
+    async def _through(self) -> Ended:
         box, problem = self._box, ""
         async with _ended_with_us(box):
             facts = await self._ready()
-            judged = judging.judge(self._plan, facts) if facts else ()
+            judged = self._judging.judge(self.plan, facts) if facts else ()
             if facts:
-                problem = await _problem(judging.breaches(facts), judged, self._passage.gate)
+                problem = await _problem(self._judging.breaches(facts), judged, self._passage.gate)
                 if problem:
                     box.end("setup-failed")
                 else:
@@ -91,10 +116,10 @@ class _Run:
         box, passage = self._box, self._passage
         feeding = asyncio.create_task(self._streams.feed())
         try:
-            with _stopping(box, passage.cancel, (self._plan.limits.time_ms or 0) / 1000, "timed-out"):
-                await box.release()
+            with _stopping(box, passage.cancel, (self.plan.limits.time_ms or 0) / 1000, "timed-out"):
+                box.release()
                 sinks = passage.stdout, passage.stderr
-                await self._streams.drain(sinks, self._plan.kill_output_bytes, lambda: box.end("output-limit"))
+                await self._streams.drain(sinks, self.plan.kill_output_bytes, lambda: box.end("output-limit"))
                 await box.ended  # a command may close its output and go on
         finally:
             await _stopped(feeding)

@@ -70,6 +70,21 @@ class Ended(msgspec.Struct, frozen=True, kw_only=True):
     reason: str = ""  # a sentence, where the ending needs one
 
 
+class Ahead(Protocol):
+    """A sandbox that is being made for `plan` before its command may run; somebody must run or abandon it."""
+
+    plan: Plan
+    taken: bool  # somebody runs it
+
+    async def run(self, passage: Passage) -> Ended:
+        """Run the plan to its end."""
+        ...
+
+    async def abandon(self) -> None:
+        """End it; its command never ran."""
+        ...
+
+
 class Tier(Protocol):
     """One way to confine a command."""
 
@@ -81,6 +96,10 @@ class Tier(Protocol):
 
     async def promise(self) -> TierReport:
         """Say at once what this host will enforce, without a run; each run is read back and may turn out otherwise."""
+        ...
+
+    def begin(self, plan: Plan, stdin: Source | None) -> Ahead | None:
+        """Have a sandbox made ahead of its permission, where that can be done at once; its command waits."""
         ...
 
     async def run(self, plan: Plan, passage: Passage) -> Ended:

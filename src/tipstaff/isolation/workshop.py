@@ -43,6 +43,7 @@ class Workshop:
         self._early = spawner
         self._link: Link | None = None
         self._starting = asyncio.Lock()
+        self._at_once = at_once
         self.places = asyncio.Semaphore(at_once)
 
     async def link(self) -> Link:
@@ -54,6 +55,12 @@ class Workshop:
                 self._link = self._adopted() or Link.start(self._state, self._scratch, mounts=self._mounts)
                 await self._link.wait_settled()
             return self._link
+
+    def idle_link(self) -> Link | None:
+        """Give the spawner if it is there, has settled, and has a place free; None otherwise."""
+        link = self._link
+        ready = link is not None and link.alive and link.settled.done() and not self.places.locked()
+        return link if ready and link is not None and link.standing < self._at_once else None
 
     async def settled(self) -> Mapping[str, Any]:
         """Say what the spawner found when it settled."""

@@ -11,14 +11,14 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager, suppress
 from functools import partial
 from pathlib import Path
-from typing import Any, Final, TypeVar
+from typing import Any, Final, Self, TypeVar
 
 import msgspec
 
 from tipstaff.errors import BusyError
 from tipstaff.home import Home
 from tipstaff.isolation import places
-from tipstaff.isolation.tier import Tier
+from tipstaff.isolation.tier import Ahead, Tier
 from tipstaff.local import outcomes
 from tipstaff.local.host import host_facts
 from tipstaff.local.opening import Opened, opened
@@ -29,6 +29,7 @@ from tipstaff.policy import Policy
 from tipstaff.runner.client import InProcess
 from tipstaff.runner.loop import Done, Runner
 from tipstaff.session import Host, Outside
+from tipstaff.session.plan import UnfitContractError, plan_of
 
 Json = dict[str, Any]
 Answer = TypeVar("Answer")
@@ -78,15 +79,17 @@ class Local:
         keep_output: bool = True,
     ) -> Outcome:
         """Take a request through: to its receipt, or to a signed refusal."""
-        facts = await self.facts()
-        intake = await self._ask_plane(lambda: self.plane.submit(request, facts))
-        if isinstance(intake, Refused):
-            return outcomes.denied(intake)
-        if isinstance(intake, Waiting) and not await self._approved(intake, consent or Consent()):
-            return outcomes.unapproved(intake, self.plane.run(intake.run_id))
-        done = await self._carried_out(intake.run_id, outside or Outside())
-        if done is None:
-            return outcomes.unapproved(intake, self.plane.run(intake.run_id))
+        outside = outside or Outside()
+        async with _HeadStart(self._tiers, outside) as head_start:
+            facts = await self.facts()
+            intake = await self._ask_plane(lambda: self.plane.submit(request, facts, head_start.take))
+            if isinstance(intake, Refused):
+                return outcomes.denied(intake)
+            if isinstance(intake, Waiting) and not await self._approved(intake, consent or Consent()):
+                return outcomes.unapproved(intake, self.plane.run(intake.run_id))
+            done = await self._carried_out(intake.run_id, head_start.shared())
+            if done is None:
+                return outcomes.unapproved(intake, self.plane.run(intake.run_id))
         return outcomes.ran(intake, done.receipt, done.ended, self._store.blobs.get if keep_output else None)
 
     async def _ask_plane(self, step: Callable[[], Answer]) -> Answer:
@@ -181,6 +184,38 @@ class Local:
             outside.cancel.set()
         if self._steps:
             await asyncio.wait(self._steps)
+
+
+class _HeadStart:
+    """Has a sandbox made while the plane still writes down that it may be used. Its command waits for the session."""
+
+    def __init__(self, tiers: Mapping[str, Tier], outside: Outside) -> None:
+        self._tiers = tiers
+        self._outside = outside
+        self._ahead: Ahead | None = None
+
+    def take(self, contract: Json) -> None:
+        """Begin, if nothing was begun yet and nothing stands in the way."""
+        tier = self._tiers.get(contract["tier"])
+        if self._ahead is None and tier is not None and not contract["secrets"] and _on_loop():
+            with suppress(UnfitContractError):  # the session will say so
+                self._ahead = tier.begin(plan_of(contract, {}, os.environ), self._outside.stdin)
+
+    def shared(self) -> Outside:
+        """Give what the run shares with whoever asked for it, the sandbox with it."""
+        return msgspec.structs.replace(self._outside, ahead=self._ahead)
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        if self._ahead is not None and not self._ahead.taken:
+            await self._ahead.abandon()
+
+
+def _on_loop() -> bool:
+    """Say whether we are on the event loop's thread: a plane that was busy is asked again on another."""
+    return asyncio._get_running_loop() is not None  # noqa: SLF001 - the public one raises where there is none
 
 
 def _protected(home: Home, policy: Policy) -> tuple[str, ...]:

@@ -4,9 +4,9 @@ The plane's times never go back within one run, whatever the clock of this proce
 A contract's receipt is countersigned by the key that issued it, also after another has taken over.
 """
 
+import itertools
 from collections.abc import Callable, Iterable
 from typing import Any
-from uuid import UUID
 
 import msgspec
 
@@ -21,6 +21,7 @@ from tipstaff.store.journal import Kind
 
 Json = dict[str, Any]
 ID_BYTES = 16
+UUID_PARTS = (0, 8, 12, 16, 20, 32)
 MOST_HOME_BYTES = 10 * 1024**3
 
 
@@ -50,7 +51,10 @@ class Authority(msgspec.Struct, frozen=True, kw_only=True):
 
     def new_id(self, prefix: str) -> str:
         """Make an id."""
-        return f"{prefix}_{UUID(bytes=self.random(ID_BYTES), version=4)}"
+        # As `uuid` spells one of version 4, whose import would cost every start two milliseconds.
+        number = int.from_bytes(self.random(ID_BYTES)) & ~(0xF << 76 | 0x3 << 62) | 0x4 << 76 | 0x2 << 62
+        digits = f"{number:032x}"
+        return f"{prefix}_{'-'.join(digits[start:end] for start, end in itertools.pairwise(UUID_PARTS))}"
 
     def time(self, run: Run | None = None) -> int:
         """Give the time: never before the plane's last word on `run`."""

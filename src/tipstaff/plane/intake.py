@@ -5,6 +5,7 @@ until people have approved its hash. Either way the journal says so. A request t
 and leaves nothing: there is nothing yet that could be named.
 """
 
+from collections.abc import Callable
 from typing import Any
 
 import msgspec
@@ -26,6 +27,7 @@ from tipstaff.store import Run
 
 Json = dict[str, Any]
 SECOND_MS = 1000
+Announce = Callable[[Json], None]
 
 
 class Refused(Noun):
@@ -56,8 +58,8 @@ class Waiting(Noun):
 Intake = Refused | Queued | Waiting
 
 
-def submit(authority: Authority, value: Any, facts: Facts) -> Intake:
-    """Take a request in."""
+def submit(authority: Authority, value: Any, facts: Facts, announce: Announce | None = None) -> Intake:
+    """Take a request in; `announce` hears of a contract that needs nobody's approval just before it is kept."""
     request = parse_request(value)
     if request.workspace is not None:
         check_manifest(request.workspace)
@@ -68,6 +70,8 @@ def submit(authority: Authority, value: Any, facts: Facts) -> Intake:
     run = _draw_up(authority, request, decision)
     first = list(linked(run, _first_events(decision), timestamp(run.plane_time)))
     run = msgspec.structs.replace(run, event_count=len(first), events_head=first[-1]["hash"])
+    if announce is not None and decision.effect == "allow":
+        announce(run.contract)
     with authority.store.database.transaction():
         authority.store.runs.add(run)
         authority.store.runs.add_events(run.run_id, first)

@@ -10,7 +10,7 @@ from typing import Any
 from tipstaff.errors import NotFoundError
 from tipstaff.model.facts import Facts
 from tipstaff.model.noun import to_wire
-from tipstaff.plane import approvals, intake, prune, reading
+from tipstaff.plane import approvals, intake, reading
 from tipstaff.plane.authority import Authority
 from tipstaff.plane.chains import Chains
 from tipstaff.plane.completion import Completion, bundle_of
@@ -38,9 +38,9 @@ class Plane:
 
     # For doors
 
-    def submit(self, request: Any, facts: Facts = NO_FACTS) -> intake.Intake:
-        """Take a request in: refused, queued, or waiting for people."""
-        return intake.submit(self._authority, request, facts)
+    def submit(self, request: Any, facts: Facts = NO_FACTS, announce: intake.Announce | None = None) -> intake.Intake:
+        """Take a request in: refused, queued, or waiting for people. What will be queued is announced first."""
+        return intake.submit(self._authority, request, facts, announce)
 
     def approve(self, run_id: str, body: Json, by: approvals.Vouched = "same-uid") -> Json:
         """Take an approval of a waiting run."""
@@ -107,6 +107,8 @@ class Plane:
 
     def prune(self, older_than_ms: int | None = None, down_to_bytes: int | None = None, *, dry: bool = False) -> Json:
         """Remove the content of what ended long ago; by each contract's own retention where nothing is said."""
+        from tipstaff.plane import prune  # noqa: PLC0415 - few starts of the program tidy up
+
         return prune.prune(self._authority, prune.Wish(older_than_ms, down_to_bytes, dry))
 
     def status(self, run_id: str) -> str:

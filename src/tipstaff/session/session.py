@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import msgspec
 
 from tipstaff.canonical import digest
-from tipstaff.isolation.tier import Ended, Passage, Plan, Sink, Source, Tier
+from tipstaff.isolation.tier import Ahead, Ended, Passage, Plan, Sink, Source, Tier
 from tipstaff.model.blobs import BlobStore
 from tipstaff.model.outcome import StreamRecord
 from tipstaff.model.tiers import Verdict
@@ -51,6 +51,7 @@ class Outside(msgspec.Struct, frozen=True, kw_only=True):
     stdin: Source | None = None
     stdout: Sink | None = None
     stderr: Sink | None = None
+    ahead: Ahead | None = None  # a sandbox that is being made already; used if it is for this very plan
     cancel: asyncio.Event = msgspec.field(default_factory=asyncio.Event)
 
 
@@ -111,6 +112,8 @@ class Session:
             gate=gate,
         )
         try:
+            if outside.ahead is not None and outside.ahead.plan == plan:
+                return await outside.ahead.run(passage)
             return await tier.run(plan, passage)
         finally:
             await durable  # also where no sandbox could be had: the chain must know what was sent

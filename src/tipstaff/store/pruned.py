@@ -4,13 +4,12 @@ The journal keeps the digests of what was removed, so that nothing can be taken 
 the owner who did it, and when.
 """
 
-from dataclasses import astuple, dataclass
+import msgspec
 
 from tipstaff.store.database import Database
 
 
-@dataclass(frozen=True, slots=True)
-class Tombstone:
+class Tombstone(msgspec.Struct, frozen=True):
     """One removal; `contract_hash` is None for a request that never became a run."""
 
     id: str
@@ -28,7 +27,7 @@ class Pruned:
 
     def add(self, tombstone: Tombstone) -> None:
         """Say that something was removed; inside the transaction that does so."""
-        self._database.run("INSERT INTO pruned VALUES (?, ?, ?, ?, ?)", *astuple(tombstone))
+        self._database.run("INSERT INTO pruned VALUES (?, ?, ?, ?, ?)", *msgspec.structs.astuple(tombstone))
 
     def get(self, name: str) -> Tombstone | None:
         """Give the line of a run, or a refusal, that was removed."""

@@ -1,13 +1,12 @@
 """The runners that a plane knows: their keys and their pools. Tokens are not kept; they are computed and compared."""
 
-from dataclasses import dataclass
+import msgspec
 
 from tipstaff.keys import PublicKey
 from tipstaff.store.database import Database
 
 
-@dataclass(frozen=True, slots=True)
-class Runner:
+class Runner(msgspec.Struct, frozen=True):
     """One enrolled runner."""
 
     runner_id: str

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tests.unit.plane.embedded import REQUEST, Embedded
-from tipstaff.isolation.tier import Ended, Passage, Plan
+from tipstaff.isolation.tier import Ended, Passage, Plan, Source
 from tipstaff.model.tiers import TierReport, Verdict, at_best
 from tipstaff.session import Host, Outside, Session, Told
 
@@ -67,6 +67,9 @@ class Obedient:
 
     async def promise(self) -> TierReport:
         return at_best("bwrap")
+
+    def begin(self, plan: Plan, stdin: Source | None) -> None:
+        pass
 
     async def run(self, plan: Plan, passage: Passage) -> Ended:
         self.plans.append(plan)

@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any, Final
 
 from tipstaff.doors.asking import request_of
 from tipstaff.doors.cli.run import options, report
-from tipstaff.doors.cli.run.people import People
 from tipstaff.doors.cli.run.proof import ProofFile
 from tipstaff.doors.cli.run.streams import Inlet, Outlet, inlet
 from tipstaff.doors.folders import Surroundings
@@ -28,6 +27,8 @@ from tipstaff.session import Outside
 
 if TYPE_CHECKING:
     from _socket import socket
+
+    from tipstaff.plane import Waiting
 
 Spawner = tuple["socket", int]
 STOPPING: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
@@ -68,8 +69,14 @@ class Errand:
         cancel = asyncio.Event()
         outlets = self._outlets(cancel)
         stdin = inlet() if self._args.python != "-" else None
-        outside = Outside(stdin=stdin, cancel=cancel, **dict(zip(("stdout", "stderr"), outlets, strict=False)))
-        people = People(self._terminal(stdin), cancel, self._args)
+        stdout, stderr = outlets or (None, None)
+        outside = Outside(stdin=stdin, cancel=cancel, stdout=stdout, stderr=stderr)
+
+        async def asked(local: Local, waiting: "Waiting") -> None:
+            from tipstaff.doors.cli.run.people import People  # noqa: PLC0415 - most runs ask nobody
+
+            await People(self._terminal(stdin), cancel, self._args)(local, waiting)
+
         watch = asyncio.ensure_future(_give_up(cancel, outlets))
         async with self._opening as local:
             _heed_signals(cancel)
@@ -77,7 +84,7 @@ class Errand:
                 outcome = await local.run(
                     request,
                     outside=outside,
-                    consent=Consent(asked=people, timeout_seconds=options.approval_seconds(self._args)),
+                    consent=Consent(asked=asked, timeout_seconds=options.approval_seconds(self._args)),
                     keep_output=self._args.json,
                 )
             finally:
@@ -88,14 +95,16 @@ class Errand:
             self._proof.write(outcome, local.plane)
         return outcome
 
-    def _outlets(self, cancel: asyncio.Event) -> tuple[Outlet, ...]:
+    def _outlets(self, cancel: asyncio.Event) -> tuple[Outlet, Outlet] | tuple[()]:
         """Open our streams for the command's; with --json its output is told at the end instead."""
 
         def failed(error: OSError) -> None:
             self._fault = self._fault or error
             cancel.set()
 
-        return () if self._args.json else tuple(Outlet(number, failed, raw=self._args.raw) for number in (1, 2))
+        if self._args.json:
+            return ()
+        return Outlet(1, failed, raw=self._args.raw), Outlet(2, failed, raw=self._args.raw)
 
     def _terminal(self, stdin: Inlet | None) -> Inlet | None:
         """Give the terminal that questions can be asked on."""
