@@ -60,7 +60,7 @@ def _as_we_spell(data: bytes) -> dict[str, Any] | None:
     """Read, much faster, what is spelled as msgspec spells it: it gives the same bytes again, so no key is lost."""
     try:
         value = msgspec.json.decode(data)
-    except (msgspec.DecodeError, RecursionError):
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return None
     return value if type(value) is dict and msgspec.json.encode(value) == data else None
 
