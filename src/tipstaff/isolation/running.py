@@ -81,6 +81,8 @@ class Making:
         self._passage, self.taken = passage, True
         try:
             return await self._through()
+        except SpawnerError as error:
+            return endings.setup_failed(str(error))
         finally:
             self._streams.close()
 
