@@ -158,7 +158,7 @@ async def test_the_kernels_dangerous_calls_are_refused(run):
     }
     harmless = {
         "getppid": "os.getppid()",
-        "memfd": "os.close(os.memfd_create('x'))",
+        "pipe": "os.pipe()",
         "fork": "os.fork() or os._exit(0)",
     }
 

@@ -356,10 +356,6 @@ def test_the_name_of_a_run_is_only_a_name(person, command, name):
     assert b"root:" not in ended.stderr
 
 
-@pytest.mark.xfail(
-    reason="the proof's temporary name lies where the command writes, and is opened again by name at the end: keep the"
-    " folder's descriptor, and make the file only when the run is over (O_EXCL), or write to the first descriptor"
-)
 def test_a_proof_is_not_written_through_a_link(person):
     """A command that works in place cannot lead the bundle that is written beside it to another file."""
     work, victim = person.folder / "work", person.folder / "victim"

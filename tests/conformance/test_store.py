@@ -1,7 +1,6 @@
 """What every store must do for a plane, whatever it is made of. Today there is one: SQLite in a folder."""
 
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 
 import msgspec
@@ -163,8 +162,8 @@ def test_a_long_chain_comes_back_in_order(store):
 
 def test_a_runner_is_known_by_its_key_and_pool(store):
     """The same key in the same pool is the same runner; in another pool it is another."""
-    again = store.runners.enroll(replace(RUNNER, runner_id="rnr_2"), 0)
-    elsewhere = store.runners.enroll(replace(RUNNER, runner_id="rnr_3", pool="other"), 0)
+    again = store.runners.enroll(msgspec.structs.replace(RUNNER, runner_id="rnr_2"), 0)
+    elsewhere = store.runners.enroll(msgspec.structs.replace(RUNNER, runner_id="rnr_3", pool="other"), 0)
 
     assert (again.runner_id, elsewhere.runner_id) == ("rnr_1", "rnr_3")
 

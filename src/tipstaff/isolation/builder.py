@@ -48,8 +48,10 @@ class Builder:
         self.system, contents = system()
         self._files = [memory_file(content) for content in contents]
         self._root = "" if stage.mode == "plain" else root.prepare(stage.root, self.system, contents)
-        self._filter = memory_file(seccomp.program(os.uname().machine))
-        self._narrow = seccomp.program(os.uname().machine, namespaces=False)
+        usual = seccomp.Circumstances(counted="memory" in groups.folders)
+        narrow_one = usual._replace(namespaces=False, mounts=stage.mode != "plain")
+        self._filter = memory_file(seccomp.program(os.uname().machine, usual))
+        self._narrow = seccomp.program(os.uname().machine, narrow_one)
         self._nothing = os.open("/dev/null", os.O_RDWR | os.O_CLOEXEC)
         self._free: list[uids.Lease] = []
         self._serial = itertools.count()

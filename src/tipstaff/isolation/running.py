@@ -40,13 +40,13 @@ class Judging(NamedTuple):
 
 async def run(workshop: Workshop, judging: Judging, plan: Plan, passage: Passage) -> Ended:
     """Run one plan to its end; nothing that it started is left."""
-    try:
-        await _check_in_place(plan)
-        async with workshop.places:
+    async with workshop.places:
+        try:
+            await _check_in_place(plan)
             making = Making(await workshop.link(), judging, plan, passage.stdin)
-            return await making.run(passage)
-    except (ValueError, OSError, SpawnerError) as error:
-        return endings.setup_failed(str(error))
+        except (ValueError, OSError, SpawnerError) as error:
+            return endings.setup_failed(str(error))
+        return await making.run(passage)
 
 
 def begin(workshop: Workshop, judging: Judging, plan: Plan, stdin: Source | None) -> "Making | None":

@@ -163,7 +163,8 @@ class Sandbox:
             self.end("out-of-memory")
         if self.measure is not None:
             self.measure.step(DISK_STEP_SECONDS)
-            if self.measure.total > self.disk_limit:
+            nameless = watch.nameless_bytes(self._top, watch.devices(self._temporary), DISK_STEP_SECONDS)
+            if self.measure.total + nameless > self.disk_limit:
                 self.end("disk-limit")
 
     def gone(self) -> bool:

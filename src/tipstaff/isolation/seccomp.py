@@ -2,13 +2,17 @@
 
 1. A call made for another architecture (`int 0x80` on x86_64) kills the process: its numbers mean other things.
 2. Numbers beyond the last that we know, which all of x32 is, do not exist (ENOSYS).
-3. clone3 and io_uring do not exist (ENOSYS): a filter cannot look into their arguments, and programs do without.
+3. clone3, openat2 and io_uring do not exist (ENOSYS): a filter cannot look into their arguments, and programs do
+   without.
 4. What reaches into other processes, the kernel, mounts, namespaces, keys or clocks is refused (EPERM).
 5. clone may not make namespaces; ioctl may not type into a terminal (CVE-2017-5226), compared on the low 32 bits,
    because the kernel looks at no others (CVE-2019-10063); personality may not switch address randomisation off.
 6. Sockets are AF_UNIX, AF_INET, AF_INET6 and NETLINK_ROUTE, never raw: a network namespace does not hold AF_VSOCK.
-7. Without namespaces no socket can be made at all (AF_UNIX reaches the host's services), pairs excepted; only a
+7. No file gets a set-uid or set-gid bit: whoever ran it on the host would have the rights of the sandbox's user.
+8. Without namespaces no socket can be made at all (AF_UNIX reaches the host's services), pairs excepted; only a
    process's own limits can be changed, and nothing is shared by number (System V, POSIX queues).
+9. Where nobody counts memory that is not mapped, there is none: no nameless files, nothing shared by number.
+10. Where nothing can be mounted, rights, owners and times are changed by descriptor only: Landlock lets a path through.
 
 Pure. Bubblewrap loads the result; a filter is the second wall, behind namespaces and an ordinary uid.
 """
@@ -45,9 +49,21 @@ DENIED: Final = (
     "settimeofday", "clock_settime", "clock_adjtime",
     "iopl", "ioperm", "modify_ldt", "uselib", "ustat", "sysfs",
 )  # fmt: skip
-ABSENT: Final = ("io_uring_setup", "io_uring_enter", "io_uring_register", "clone3")
+ABSENT: Final = ("io_uring_setup", "io_uring_enter", "io_uring_register", "clone3", "openat2")
 
+UNCOUNTED: Final = ("memfd_create", "shmget")
+BY_PATH: Final = (
+    "chmod", "fchmodat", "fchmodat2", "chown", "lchown", "fchownat", "utime", "utimes", "futimesat",
+    "setxattr", "lsetxattr", "setxattrat", "removexattr", "lremovexattr", "removexattrat",
+)  # fmt: skip
 SHARED_BY_NUMBER: Final = ("shmget", "shmat", "semget", "msgget", "mq_open")
+
+SET_ID: Final = 0o6000
+CREATES: Final = 0o20000100  # O_CREAT and O_TMPFILE: only with these an open has a mode
+MODES: Final = {  # which argument is the mode of a file
+    "chmod": 1, "fchmod": 1, "fchmodat": 2, "fchmodat2": 2, "creat": 1, "mknod": 1, "mknodat": 2,
+}  # fmt: skip
+OPENS: Final = {"open": 1, "openat": 2}  # which argument has the flags; the next one is the mode
 
 NAMESPACES: Final = 0x7E020000  # every CLONE_NEW* that clone takes
 TERMINAL_INPUT: Final = (0x5412, 0x541C)  # TIOCSTI, TIOCLINUX
@@ -68,22 +84,39 @@ class Instruction(NamedTuple):
     k: int
 
 
-def program(machine: str, *, namespaces: bool = True) -> bytes:
+class Circumstances(NamedTuple):
+    """What else holds a command, which decides what the filter has to."""
+
+    namespaces: bool = True  # it has namespaces of its own
+    counted: bool = True  # its memory is counted by a control group
+    mounts: bool = True  # what it does not own is mounted read-only, or not at all
+
+
+USUAL: Final = Circumstances()
+
+
+def program(machine: str, where: Circumstances = USUAL) -> bytes:
     """Spell the filter for `machine` (as `os.uname` names it) as the kernel and bubblewrap's --seccomp read it."""
-    return b"".join(struct.pack("=HBBI", *step) for step in instructions(ARCHITECTURES[machine], namespaces=namespaces))
+    return b"".join(struct.pack("=HBBI", *step) for step in instructions(ARCHITECTURES[machine], where))
 
 
-def instructions(architecture: Architecture, *, namespaces: bool = True) -> list[Instruction]:
+def instructions(architecture: Architecture, where: Circumstances = USUAL) -> list[Instruction]:
     """List the filter's instructions. Every block either returns or leaves the call's number in A."""
     numbers = architecture.numbers
-    shared = [] if namespaces else _shared(numbers)
-    refused = [step for name in DENIED if name in numbers for step in _when(numbers[name], _fail(errno.EPERM))]
-    absent = [step for name in ABSENT for step in _when(numbers[name], _fail(errno.ENOSYS))]
+    shared = [] if where.namespaces else _shared(numbers)
+    denied = DENIED if where.mounts else (*DENIED, *BY_PATH)
+    gone = ABSENT if where.counted else (*ABSENT, *UNCOUNTED)
+    refused = [step for name in denied if name in numbers for step in _when(numbers[name], _fail(errno.EPERM))]
+    absent = [step for name in gone for step in _when(numbers[name], _fail(errno.ENOSYS))]
+    times = [] if where.mounts else _when(numbers["utimensat"], _without_path())
     return [
         *_architecture(architecture.audit),
         *absent,
         *refused,
         *shared,
+        *times,
+        *(step for name, place in MODES.items() if name in numbers for step in _when(numbers[name], _mode(place))),
+        *(step for name, place in OPENS.items() if name in numbers for step in _when(numbers[name], _open(place))),
         *_when(numbers["clone"], _clone()),
         *_when(numbers["ioctl"], _ioctl()),
         *_when(numbers["personality"], _personality()),
@@ -114,6 +147,27 @@ def _architecture(audit: int) -> list[Instruction]:
 def _when(number: int, block: list[Instruction]) -> list[Instruction]:
     """Run `block`, which must return, for one system call."""
     return [Instruction(EQUAL, 0, len(block), number), *block]
+
+
+def _mode(place: int) -> list[Instruction]:
+    return [_argument(place), Instruction(ANY, 0, 1, SET_ID), *_fail(errno.EPERM), _return(ALLOW)]
+
+
+def _open(place: int) -> list[Instruction]:
+    return [_argument(place), Instruction(ANY, 1, 0, CREATES), _return(ALLOW), *_mode(place + 1)]
+
+
+def _without_path() -> list[Instruction]:
+    """Let a call through whose path is nowhere: then it means the descriptor."""
+    high = Instruction(LOAD, 0, 0, FIRST_ARGUMENT + 8 + 4)
+    return [
+        _argument(1),
+        Instruction(EQUAL, 0, 3, 0),
+        high,
+        Instruction(EQUAL, 0, 1, 0),
+        _return(ALLOW),
+        *_fail(errno.EPERM),
+    ]
 
 
 def _clone() -> list[Instruction]:

@@ -16,7 +16,6 @@ from tipstaff.isolation import bubblewrap, kernel, trees
 from tipstaff.isolation.order import Order
 
 Mode = Literal["root", "user", "plain"]
-PROGRAM_FOLDERS: Final = ("bin", "sbin", "local/bin", "local/sbin", "games")
 _STAGE_BYTES: Final = 1 << 22
 _WHITEOUT: Final = stat.S_IFCHR
 _FEW: Final = 200
@@ -97,6 +96,7 @@ class Stage:
         self._scratch = scratch
         self.mode = mode
         self._open = mode != "root" or _can_be_passed(scratch)
+        self._named: dict[frozenset[str], tuple[str, ...]] = {}
         self._maps: dict[tuple[int, int, int], int] = {}
 
     def prepare(self, name: str, order: Order, uid: int | None) -> Staged:
@@ -104,7 +104,7 @@ class Stage:
         base, scratch = f"{self.folder}/{name}", f"{self._scratch}/{name}"
         staged = Staged(base, scratch, "", (), (), "")
         try:
-            os.mkdir(scratch, 0o711)
+            self._own_folder(scratch, uid, 0o700)  # nobody else's: its name is in the host's table of mounts
             if self.mode != "plain":
                 os.mkdir(base, 0o711)
             workspace, watched = self._workspace(staged, order, uid)
@@ -189,15 +189,21 @@ class Stage:
         if self.mode == "plain":
             raise UnfitError("names cannot be masked without a mount namespace of our own")
         os.mkdir(f"{base}/mask", 0o755)
-        for folder in PROGRAM_FOLDERS:
-            for name in names:
-                if "/" not in name and name not in {"", ".", ".."} and os.path.lexists(f"/usr/{folder}/{name}"):
-                    os.makedirs(f"{base}/mask/{folder}", exist_ok=True)
-                    os.mknod(f"{base}/mask/{folder}/{name}", _WHITEOUT, 0)
+        for path in self._found(frozenset(names)):
+            os.makedirs(os.path.dirname(f"{base}/mask/{path}"), exist_ok=True)
+            os.mknod(f"{base}/mask/{path}", _WHITEOUT, 0)
         os.mkdir(f"{base}/usr")
         extra = "" if self.mode == "root" else ",userxattr"
         _overlay(f"{base}/usr", f"lowerdir={base}/mask:/usr{extra}", kernel.READ_ONLY)
         return f"{base}/usr"
+
+    def _found(self, names: frozenset[str]) -> tuple[str, ...]:
+        """List everything below /usr that has one of these names and is no folder; looked for once."""
+        if names not in self._named:
+            walked = os.walk("/usr", onerror=None)
+            paths = [f"{folder}/{name}" for folder, _, files in walked for name in names.intersection(files)]
+            self._named[names] = tuple(path.removeprefix("/usr/") for path in paths)
+        return self._named[names]
 
     def _own_folder(self, path: str, uid: int | None, mode: int) -> str:
         os.mkdir(path)

@@ -54,7 +54,7 @@ def job(argv: Sequence[str], environ: Mapping[str, str], cwd: str, shell: str = 
     """Spell one command as the script that the stub, which is `shell`, becomes; ValueError for what none can have."""
     _check(argv, environ, cwd)
     plain = {name: value for name, value in environ.items() if _NAME.match(name) and name not in _SPECIAL}
-    lines = [f"cd -P -- {quoted(cwd)} || exit {SETUP_FAILED}"] if cwd not in {"", "."} else []
+    lines = [f"cd -P -- {quoted(f'./{cwd}')} || exit {SETUP_FAILED}"] if cwd not in {"", "."} else []
     through = ["exec", *map(quoted, argv)]
     # bash counts its levels in SHLVL again when it becomes a program, so only dash can pass variables on by itself.
     if shell.endswith("dash") and len(plain) == len(environ) and not argv[0].startswith("-"):

@@ -12,6 +12,8 @@ from collections.abc import Iterator
 from typing import Final, NamedTuple
 
 _BLOCK: Final = 512
+_NAME_BYTES: Final = 4096  # what an entry takes at least: a file system has only so many
+_LONG: Final = 2048
 _OWN: Final = 0o700
 _FOLDER: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 
@@ -95,7 +97,7 @@ class Measure:
         """Go on for about `seconds`; a pass that ends is followed by another one at the next step."""
         end = time.monotonic() + seconds
         for found in self._steps:
-            self._sum += found.st_blocks * _BLOCK
+            self._sum += max(found.st_blocks * _BLOCK, _NAME_BYTES)
             self.total = max(self.total, self._sum)
             if time.monotonic() > end:
                 return
@@ -105,14 +107,42 @@ class Measure:
 
 def _entries(folder: str) -> Iterator[os.stat_result]:
     """Give what is known of every entry of a tree. What vanishes meanwhile, or cannot be reached, is left out."""
-    waiting = [folder]
-    while waiting:
-        with contextlib.suppress(OSError), os.scandir(waiting.pop()) as entries:
-            for entry in entries:
-                with contextlib.suppress(OSError):
-                    yield entry.stat(follow_symlinks=False)
-                    if entry.is_dir(follow_symlinks=False):
-                        waiting.append(entry.path)
+    with contextlib.suppress(OSError):
+        waiting = [(_Base(folder), ".")]
+        while waiting:
+            base, path = waiting.pop()
+            with contextlib.suppress(OSError), _listed(base, path) as entries:
+                for entry in entries:
+                    with contextlib.suppress(OSError):
+                        yield entry.stat(follow_symlinks=False)
+                        if entry.is_dir(follow_symlinks=False):
+                            waiting.append(_below(base, f"{path}/{entry.name}"))
+
+
+class _Base:
+    """A folder that is held open while anything below it still has to be looked at."""
+
+    def __init__(self, path: str, above: int | None = None) -> None:
+        self.descriptor = os.open(path, _FOLDER | os.O_NOFOLLOW, dir_fd=above)
+
+    def __del__(self) -> None:
+        if hasattr(self, "descriptor"):
+            os.close(self.descriptor)
+
+
+def _below(base: _Base, path: str) -> tuple[_Base, str]:
+    """Name a folder by the nearest one that is held open: no path is longer than the kernel takes."""
+    return (base, path) if len(path) < _LONG else (_Base(path, base.descriptor), ".")
+
+
+@contextlib.contextmanager
+def _listed(base: _Base, path: str) -> Iterator[Iterator[os.DirEntry[str]]]:
+    descriptor = os.open(path, _FOLDER | os.O_NOFOLLOW, dir_fd=base.descriptor)
+    try:
+        with os.scandir(descriptor) as entries:
+            yield entries
+    finally:
+        os.close(descriptor)
 
 
 def doors(folder: str) -> str:

@@ -5,8 +5,11 @@ Both are looked at from time to time, so both can be overshot between two looks;
 
 import contextlib
 import os
+import stat
+import time
 from typing import Final
 
+_BLOCK: Final = 512
 PAGE: Final = os.sysconf("SC_PAGE_SIZE")
 TICKS: Final = os.sysconf("SC_CLK_TCK")
 _USER_TIME, _REAL_TIME = 11, 15  # utime, stime, cutime, cstime lie between
@@ -38,6 +41,32 @@ def threads_of(user: int) -> int:
         with contextlib.suppress(OSError):
             if name.isdigit() and os.stat(f"/proc/{name}").st_uid == user:
                 found += len(os.listdir(f"/proc/{name}/task"))
+    return found
+
+
+def nameless_bytes(top: int, apart: set[int], seconds: float) -> int:
+    """Say how much lies in files that have no name any more and are still open, but for those on devices `apart`."""
+    end, found = time.monotonic() + seconds, {}
+    for process in tree(top):
+        with contextlib.suppress(OSError):
+            for name in os.listdir(f"/proc/{process}/fd"):
+                with contextlib.suppress(OSError):
+                    file = os.stat(f"/proc/{process}/fd/{name}")
+                    if not file.st_nlink and stat.S_ISREG(file.st_mode) and file.st_dev not in apart:
+                        found[file.st_dev, file.st_ino] = file.st_blocks * _BLOCK
+        if time.monotonic() > end:
+            break
+    return sum(found.values())
+
+
+def devices(folders: list[str]) -> set[int]:
+    """Name the devices of folders that are counted as memory, and that of nameless memory files."""
+    descriptor = os.memfd_create("tipstaff")
+    found = {os.fstat(descriptor).st_dev}
+    os.close(descriptor)
+    for folder in folders:
+        with contextlib.suppress(OSError):
+            found.add(os.stat(folder).st_dev)
     return found
 
 

@@ -46,13 +46,13 @@ def interpret(code: bytes, data: bytes) -> int:
             place += yes if JUMPS[operation](value, k) else no
 
 
-def verdict(machine: str, call: str | int, *arguments: int, audit: int | None = None, namespaces: bool = True) -> int:
-    """Ask the filter of `machine` about one call."""
+def verdict(machine: str, call: str | int, *arguments: int, audit: int | None = None, **where: bool) -> int:
+    """Ask the filter of `machine` about one call; `where` says what else holds the command."""
     architecture = ARCHITECTURES[machine]
     number = architecture.numbers[call] if isinstance(call, str) else call
     padded = [argument % 2**64 for argument in (*arguments, *[0] * 6)][:6]
     data = struct.pack("<IIQ6Q", number, audit or architecture.audit, 0x7F00_0000_1234, *padded)
-    return interpret(seccomp.program(machine, namespaces=namespaces), data)
+    return interpret(seccomp.program(machine, seccomp.Circumstances(**where)), data)
 
 
 @pytest.mark.parametrize("machine", MACHINES)
@@ -269,3 +269,39 @@ def test_without_namespaces_others_limits_and_memory_are_closed(machine):
     assert verdict(machine, "prlimit64", 4711, 7, namespaces=False) == EPERM
     assert {verdict(machine, name, namespaces=False) for name in seccomp.SHARED_BY_NUMBER} == {ENOSYS}
     assert {verdict(machine, name) for name in ("prlimit64", *seccomp.SHARED_BY_NUMBER)} == {ALLOW}
+
+
+@pytest.mark.parametrize("machine", MACHINES)
+def test_no_file_gets_another_users_rights(machine):
+    """A mode with a set-uid or set-gid bit is refused wherever a call takes one; the same call without it is not."""
+    numbers = ARCHITECTURES[machine].numbers
+    for name, place in seccomp.MODES.items():
+        if name in numbers:
+            for mode in (0o4755, 0o2755, 0o6000):
+                assert verdict(machine, name, *[0] * place, mode) == EPERM
+            assert verdict(machine, name, *[0] * place, 0o1777) == ALLOW
+    for name, place in seccomp.OPENS.items():
+        if name in numbers:
+            assert verdict(machine, name, *[0] * place, os.O_CREAT, 0o4755) == EPERM
+            assert verdict(machine, name, *[0] * place, os.O_TMPFILE, 0o4755) == EPERM
+            assert verdict(machine, name, *[0] * place, os.O_CREAT, 0o755) == ALLOW
+            assert verdict(machine, name, *[0] * place, os.O_RDONLY, 0o4755) == ALLOW
+
+
+@pytest.mark.parametrize("machine", MACHINES)
+def test_memory_that_nobody_counts_does_not_exist(machine):
+    """Nameless files and numbered segments exist where a control group counts them, and only there."""
+    assert {verdict(machine, name, counted=False) for name in seccomp.UNCOUNTED} == {ENOSYS}
+    assert {verdict(machine, name) for name in seccomp.UNCOUNTED} == {ALLOW}
+
+
+@pytest.mark.parametrize("machine", MACHINES)
+def test_rights_are_changed_by_descriptor_where_nothing_can_be_mounted(machine):
+    """Without mounts no path's rights, owner, times or attributes can be changed; a descriptor's can."""
+    named = [name for name in seccomp.BY_PATH if name in ARCHITECTURES[machine].numbers]
+
+    assert {verdict(machine, name, mounts=False) for name in named} == {EPERM}
+    assert {verdict(machine, name) for name in named} == {ALLOW}
+    assert verdict(machine, "fchmod", 3, 0o755, mounts=False) == ALLOW
+    assert verdict(machine, "utimensat", 3, 0, mounts=False) == ALLOW
+    assert {verdict(machine, "utimensat", 3, path, mounts=False) for path in (1, 1 << 32, 0x7FFF_0000)} == {EPERM}
