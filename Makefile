@@ -33,6 +33,7 @@ lint: environment
 	$(BIN)/lint-imports
 
 bench: environment  ## measurements, as JSON
+	@$(BIN)/python -m compileall -q src
 	@$(BIN)/python -m bench
 
 docs: environment  ## regenerate docs/reference, and the shipped policies as plain values

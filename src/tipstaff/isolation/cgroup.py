@@ -12,6 +12,8 @@ import time
 from collections.abc import Iterable
 from typing import Final, NamedTuple
 
+from tipstaff.isolation.kernel import told
+
 CONTROLLERS: Final = ("memory", "pids", "cpu")
 PERIOD: Final = 100_000
 _PREFIX: Final = "tipstaff-"
@@ -101,7 +103,7 @@ class Group:
         remove(self._made)
 
     def _read(self, controller: str, file: str) -> str:
-        return _get(f"{self.folders[controller]}/{file}") if controller in self.folders else ""
+        return told(f"{self.folders[controller]}/{file}") if controller in self.folders else ""
 
 
 def settings(version: int, bounds: Bounds) -> list[tuple[str, str, str]]:
@@ -174,7 +176,7 @@ def _joined(mounted: tuple[str, str], place: str) -> str:
 def _usable(folder: str, top: str) -> str:
     """Climb from our own group to one below which the controllers work: one with processes of its own cannot."""
     while folder.startswith(top):
-        if set(CONTROLLERS) <= set(_get(f"{folder}/cgroup.controllers").split()) and os.access(folder, os.W_OK):
+        if set(CONTROLLERS) <= set(told(f"{folder}/cgroup.controllers").split()) and os.access(folder, os.W_OK):
             with contextlib.suppress(OSError):
                 _put(f"{folder}/cgroup.subtree_control", " ".join(f"+{name}" for name in CONTROLLERS))
                 return folder
@@ -193,7 +195,7 @@ def leftovers(parents: Iterable[str], owner: str) -> list[str]:
 
 def members(folder: str) -> set[int]:
     """List the processes of one group."""
-    return {int(line) for line in _get(f"{folder}/cgroup.procs").split()}
+    return {int(line) for line in told(f"{folder}/cgroup.procs").split()}
 
 
 def remove(folders: Iterable[str]) -> None:
@@ -225,11 +227,3 @@ def _put(path: str, value: str) -> None:
         os.write(descriptor, value.encode())
     finally:
         os.close(descriptor)
-
-
-def _get(path: str) -> str:
-    try:
-        with open(path) as file:
-            return file.read()
-    except OSError:
-        return ""

@@ -4,6 +4,7 @@ import os
 from typing import Any, Final
 
 from tipstaff.isolation.cgroup import Group
+from tipstaff.isolation.kernel import told
 
 NAMESPACES: Final = ("cgroup", "ipc", "mnt", "net", "pid", "user", "uts")
 _OURS: Final[dict[str, str]] = {}  # asked once: a spawner has settled before it builds anything
@@ -12,14 +13,13 @@ _WANTED: Final = ("CapBnd", "CapEff", "CapPrm", "NoNewPrivs", "Seccomp", "Uid", 
 
 def facts(process: int, group: Group | None) -> dict[str, Any]:
     """Read what holds for `process`, the one that will become the command."""
-    status = dict(line.split(":\t", 1) for line in _read(f"/proc/{process}/status").splitlines() if ":\t" in line)
+    status = dict(line.split(":\t", 1) for line in told(f"/proc/{process}/status").splitlines() if ":\t" in line)
     return {
         "status": {name: status.get(name, "") for name in _WANTED},
-        "uidMap": " ".join(_read(f"/proc/{process}/uid_map").split()),
         "own": [name for name in NAMESPACES if _own(process, name)],
-        "interfaces": [line.split(":")[0].strip() for line in _read(f"/proc/{process}/net/dev").splitlines()[2:]],
+        "interfaces": [line.split(":")[0].strip() for line in told(f"/proc/{process}/net/dev").splitlines()[2:]],
         "limits": _limits(process),
-        "group": group.bounds() if group is not None and group.holds(_read(f"/proc/{process}/cgroup")) else {},
+        "group": group.bounds() if group is not None and group.holds(told(f"/proc/{process}/cgroup")) else {},
         "ours": os.geteuid(),
         "groupVersion": group.version if group is not None else 0,
     }
@@ -37,16 +37,8 @@ def _own(process: int, name: str) -> bool:
 
 def _limits(process: int) -> dict[str, int]:
     found = {}
-    for line in _read(f"/proc/{process}/limits").splitlines()[1:]:
+    for line in told(f"/proc/{process}/limits").splitlines()[1:]:
         name, value = line[:26].strip(), line[26:47].strip()
         if name in {"Max processes", "Max file size"} and value.isdigit():
             found[name] = int(value)
     return found
-
-
-def _read(path: str) -> str:
-    try:
-        with open(path) as file:
-            return file.read()
-    except OSError:
-        return ""

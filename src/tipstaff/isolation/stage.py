@@ -129,8 +129,9 @@ class Stage:
         """Take a sandbox's mounts and folders away; returns the process that still removes, or 0 when all is gone."""
         if self.mode != "plain" and os.path.isdir(staged.base):
             for entry in os.scandir(staged.base):
-                while os.path.ismount(entry.path):
-                    kernel.unmount(entry.path)
+                with contextlib.suppress(OSError):  # it says no where nothing is mounted any more
+                    while True:
+                        kernel.unmount(entry.path)
             trees.remove(staged.base)
         if trees.small(staged.scratch, _FEW):
             trees.remove(staged.scratch)

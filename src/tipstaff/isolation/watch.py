@@ -9,6 +9,8 @@ import stat
 import time
 from typing import Final
 
+from tipstaff.isolation.kernel import told
+
 _BLOCK: Final = 512
 PAGE: Final = os.sysconf("SC_PAGE_SIZE")
 TICKS: Final = os.sysconf("SC_CLK_TCK")
@@ -30,7 +32,7 @@ def children(process: int) -> list[int]:
     """List the children of every thread of a process."""
     with contextlib.suppress(OSError):
         threads = os.listdir(f"/proc/{process}/task")
-        return [int(child) for thread in threads for child in _read(f"/proc/{process}/task/{thread}/children").split()]
+        return [int(child) for thread in threads for child in told(f"/proc/{process}/task/{thread}/children").split()]
     return []
 
 
@@ -87,16 +89,16 @@ def cpu_seconds(first: int) -> float:
 
 def _stat(process: int) -> list[str]:
     """Split a process's stat line after its name, which may hold anything."""
-    return _read(f"/proc/{process}/stat").rpartition(")")[2].split()
+    return told(f"/proc/{process}/stat").rpartition(")")[2].split()
 
 
 def _resident(process: int) -> int:
-    words = _read(f"/proc/{process}/statm").split()
+    words = told(f"/proc/{process}/statm").split()
     return int(words[1]) * PAGE if words else 0
 
 
 def _proportional(process: int) -> int:
-    for line in _read(f"/proc/{process}/smaps_rollup").splitlines():
+    for line in told(f"/proc/{process}/smaps_rollup").splitlines():
         if line.startswith("Pss:"):
             return int(line.split()[1]) * 1024
     return _resident(process)
@@ -108,11 +110,3 @@ def _file_bytes(folder: str) -> int:
     except OSError:
         return 0
     return (found.f_blocks - found.f_bfree) * found.f_frsize
-
-
-def _read(path: str) -> str:
-    try:
-        with open(path) as file:
-            return file.read()
-    except OSError:
-        return ""

@@ -11,7 +11,7 @@ import msgspec
 from tipstaff.model.decision import Assurance, Effect
 from tipstaff.model.facts import Facts
 from tipstaff.model.noun import Disclosure
-from tipstaff.policy.units import Duration, Size
+from tipstaff.policy.units import Duration, Size, duration, size
 
 VERSION: Final = "tipstaff.policy.v1"
 
@@ -306,3 +306,16 @@ class Document(Section):
     def restriction(self) -> Restricted:
         """The restricted names, in whichever of the two forms the file has them."""
         return self.restricted if isinstance(self.restricted, Restricted) else Restricted(names=self.restricted)
+
+
+def typed(value: Any) -> Document:
+    """Give `value` its types; msgspec's own error says what does not fit."""
+    return msgspec.convert(value, Document, dec_hook=_read_unit)
+
+
+def _read_unit(kind: type, value: Any) -> Any:
+    if kind is Duration:
+        return duration(value)
+    if kind is Size:
+        return size(value)
+    raise NotImplementedError(kind)

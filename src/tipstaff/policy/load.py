@@ -15,8 +15,7 @@ from tipstaff.canonical import digest
 from tipstaff.errors import CanonicalError, NotFoundError, PolicyError
 from tipstaff.policy import examples, validate
 from tipstaff.policy.compiled import Policy
-from tipstaff.policy.document import Document
-from tipstaff.policy.units import Duration, Size, duration, size
+from tipstaff.policy.document import Document, typed
 
 if TYPE_CHECKING:
     from tipstaff.policy.strict_yaml import Tree
@@ -66,11 +65,6 @@ def policy_from_value(value: Any, source: str = "policy", tree: "Tree | None" = 
     return policy
 
 
-def typed(value: Any) -> Document:
-    """Give `value` its types; msgspec's own error says what does not fit."""
-    return msgspec.convert(value, Document, dec_hook=_read_unit)
-
-
 def _read(path: Path) -> bytes:
     try:
         with path.open("rb") as file:
@@ -95,14 +89,6 @@ def _hash(value: Any, source: str) -> str:
         return digest(value)
     except CanonicalError as error:
         raise PolicyError(f"the file has no hash: {error.message}", source=source) from error
-
-
-def _read_unit(kind: type, value: Any) -> Any:
-    if kind is Duration:
-        return duration(value)
-    if kind is Size:
-        return size(value)
-    raise NotImplementedError(kind)
 
 
 def _typed(value: Any, source: str, tree: "Tree | None") -> Document:

@@ -12,7 +12,8 @@ from tipstaff.canonical import digest
 from tipstaff.errors import PolicyError
 from tipstaff.policy import examples, strict_yaml
 from tipstaff.policy.compiled import Policy
-from tipstaff.policy.load import policy_from_value, typed
+from tipstaff.policy.document import typed
+from tipstaff.policy.load import policy_from_value
 from tipstaff.policy.strict_yaml import Path
 
 

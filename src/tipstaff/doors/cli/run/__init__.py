@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from _socket import socket
 
 _STANDARD_STREAMS = 3
+_COLLECTED_AFTER = 50_000  # objects
 _spawners: "list[tuple[socket, int]]" = []  # the one that `begin` forked, until `run` takes it
 
 
@@ -53,6 +54,7 @@ def run(args: "argparse.Namespace") -> int:
     from tipstaff.doors.cli.run.carrying import carry_out  # noqa: PLC0415 - as above
 
     gc.freeze()  # what was imported stays to the end: no collection need look at it
+    gc.set_threshold(_COLLECTED_AFTER)  # a short run makes less than that, and a long one does not grow
     gc.enable()
     return carry_out(args, _spawners.pop() if _spawners else None)
 

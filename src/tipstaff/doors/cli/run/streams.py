@@ -13,9 +13,10 @@ import threading
 from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
-from typing import Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-from tipstaff.doors.cli.run.harmless import Harmless
+if TYPE_CHECKING:
+    from tipstaff.doors.cli.run.harmless import Harmless
 
 AT_ONCE: Final = 65536
 _NULL_DEVICE: Final = os.makedev(1, 3)
@@ -70,6 +71,12 @@ def inlet(descriptor: int = 0) -> Inlet | None:
     return None if nothing or stat.S_ISDIR(found.st_mode) else Inlet(descriptor)
 
 
+def _filter() -> "Harmless":
+    from tipstaff.doors.cli.run.harmless import Harmless  # noqa: PLC0415 - only a terminal obeys what it is told
+
+    return Harmless()
+
+
 class Outlet:
     """Standard output or standard error, as a `Sink`."""
 
@@ -78,7 +85,7 @@ class Outlet:
         self._failed = failed
         self._mode = os.fstat(descriptor).st_mode
         self._is_terminal = os.isatty(descriptor)
-        self._filter = Harmless() if self._is_terminal and not raw else None
+        self._filter = _filter() if self._is_terminal and not raw else None
         self._open = True
         self._writing: asyncio.Future[None] | None = None
         self.is_stuck = False
