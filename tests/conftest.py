@@ -1,10 +1,14 @@
 """What every test shares: the repository's folder, the asynchronous back end, and Hypothesis's profiles."""
 
+import contextlib
 import os
+import shutil
 from pathlib import Path
 
 import pytest
 from hypothesis import settings
+
+from tipstaff.isolation import owners, places
 
 # "ci" gives the same examples on every machine, so that a red build can be repeated; no deadlines, because machines
 # are shared. "quick" is for the inner loop (`make check`). "explore" looks further, for an evening:
@@ -32,3 +36,16 @@ def root() -> Path:
 def anyio_backend() -> str:
     """Run asynchronous tests on asyncio, the only back end that Tipstaff supports."""
     return "asyncio"
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """Leave the host as it was: take away the empty folders that spawners keep, unless somebody else's still lives."""
+    if hasattr(session.config, "workerinput"):
+        return  # one of several processes of this build: the first one tidies up when all are done
+    state, scratch = Path(places.state_folder(os.environ)), Path(places.scratch_folder())
+    if state.is_dir():
+        owners.sweep(str(state))
+    if state.is_dir() and not any((state / "owners").glob("*")):
+        shutil.rmtree(state)
+        with contextlib.suppress(OSError):  # somebody's files are in it
+            scratch.rmdir()
