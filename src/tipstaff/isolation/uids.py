@@ -31,9 +31,9 @@ class Lease:
         os.close(self.descriptor)
 
 
-def lease(folder: str) -> Lease:
-    """Take the first number that nobody holds; OSError when all are taken."""
-    for number in range(FIRST, FIRST + COUNT):
+def lease(folder: str, first: int = FIRST) -> Lease:
+    """Take the first number that nobody holds, `first` or a later one; OSError when all are taken."""
+    for number in range(first, first + COUNT):
         descriptor = os.open(f"{folder}/{number}", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)

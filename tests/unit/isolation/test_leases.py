@@ -12,39 +12,44 @@ from tipstaff.isolation import owners, uids
 from tipstaff.isolation.cgroup import Parents
 
 NOWHERE = Parents(1, {})
+SPARE = uids.FIRST + uids.COUNT + 1000  # no sandbox has these, so none is ended by what is tried here
 
 
 def test_two_leases_are_two_numbers(tmp_path):
     """A number that is held is not given twice; one that was given back is the first again."""
-    first, second = uids.lease(str(tmp_path)), uids.lease(str(tmp_path))
-    assert (first.number, second.number) == (uids.FIRST, uids.FIRST + 1)
+    first, second = uids.lease(str(tmp_path), SPARE), uids.lease(str(tmp_path), SPARE)
+    assert (first.number, second.number) == (SPARE, SPARE + 1)
 
     first.close()
-    again = uids.lease(str(tmp_path))
+    again = uids.lease(str(tmp_path), SPARE)
 
-    assert again.number == uids.FIRST
+    assert again.number == SPARE
     again.close()
     second.close()
 
 
 def test_a_dead_holders_number_is_free(tmp_path):
     """A lease ends with the process that holds it, and can be taken even if it was never given back."""
-    script = "import sys, os; from tipstaff.isolation import uids; uids.lease(sys.argv[1]); os._exit(0)"
-    subprocess.run([sys.executable, "-c", script, str(tmp_path)], env={**os.environ}, check=True, timeout=30)
-    assert (tmp_path / str(uids.FIRST)).read_bytes() == b"busy"
+    script = (
+        "import sys, os; from tipstaff.isolation import uids; uids.lease(sys.argv[1], int(sys.argv[2])); os._exit(0)"
+    )
+    subprocess.run(
+        [sys.executable, "-c", script, str(tmp_path), str(SPARE)], env={**os.environ}, check=True, timeout=30
+    )
+    assert (tmp_path / str(SPARE)).read_bytes() == b"busy"
 
-    lease = uids.lease(str(tmp_path))
+    lease = uids.lease(str(tmp_path), SPARE)
 
-    assert lease.number == uids.FIRST
+    assert lease.number == SPARE
     lease.close()
-    assert (tmp_path / str(uids.FIRST)).read_bytes() == b""
+    assert (tmp_path / str(SPARE)).read_bytes() == b""
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root leases uids, and only root can be asked to end them")
 def test_what_a_dead_holder_left_is_ended(tmp_path):
     """A process that still runs under a number that nobody holds is killed before the number is given again."""
-    (tmp_path / str(uids.FIRST)).write_bytes(b"busy")
-    number = uids.FIRST + uids.COUNT + 7  # never leased, so that no real sandbox is hit
+    (tmp_path / str(SPARE)).write_bytes(b"busy")
+    number = SPARE + 7
     with subprocess.Popen(["/usr/bin/sleep", "60"], user=number, group=number, extra_groups=[]) as left:
         assert uids.processes(number) == [left.pid]
         script = "import sys; from tipstaff.isolation import uids; print(uids.end_all(int(sys.argv[1])))"
@@ -126,7 +131,7 @@ def test_a_folder_must_be_ours_alone(tmp_path, kind):
 
 def test_locks_are_seen_between_processes(tmp_path):
     """What one process holds, another cannot take."""
-    lease = uids.lease(str(tmp_path))
+    lease = uids.lease(str(tmp_path), SPARE)
     script = "import fcntl, os, sys; fcntl.flock(os.open(sys.argv[1], os.O_RDWR), fcntl.LOCK_EX | fcntl.LOCK_NB)"
     path = str(tmp_path / str(lease.number))
 
