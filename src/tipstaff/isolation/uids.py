@@ -40,12 +40,21 @@ def lease(folder: str, first: int = FIRST) -> Lease:
         except BlockingIOError:
             os.close(descriptor)
             continue
-        if os.pread(descriptor, len(_BUSY), 0) and not end_all(number):
+        # One that was taken away between our two calls would be another's at the same time.
+        is_there = _is_at(descriptor, f"{folder}/{number}")
+        if not is_there or (os.pread(descriptor, len(_BUSY), 0) and not end_all(number)):
             os.close(descriptor)
             continue
         os.pwrite(descriptor, _BUSY, 0)
         return Lease(number, descriptor)
     raise OSError(f"all {COUNT} uids for sandboxes are leased")
+
+
+def _is_at(descriptor: int, path: str) -> bool:
+    try:
+        return os.path.samestat(os.fstat(descriptor), os.stat(path))
+    except FileNotFoundError:
+        return False
 
 
 def end_all(number: int) -> bool:
