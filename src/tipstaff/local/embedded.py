@@ -234,10 +234,13 @@ async def open_local(
 ) -> AsyncIterator[Local]:
     """Open a home to run in; `spawner` is one that was forked before, see `isolation.early`."""
     from tipstaff.isolation.bwrap import Bubblewrap  # noqa: PLC0415 - whoever brings tiers needs none of ours
-    from tipstaff.isolation.process import Process  # noqa: PLC0415 - as above
 
     own = Bubblewrap(spawner=spawner)
-    shared: dict[str, Tier] = {"bwrap": own, "process": Process(workshop=own.workshop)}
+    shared: dict[str, Tier] = {"bwrap": own}
+    if policy.document.tiers.minimum == "process":  # under any other minimum nothing can run in it
+        from tipstaff.isolation.process import Process  # noqa: PLC0415 - few policies take it
+
+        shared["process"] = Process(workshop=own.workshop)
     try:
         with opened(home, policy, owned=True) as found:
             local = Local(home, policy, found, shared if tiers is None else tiers)

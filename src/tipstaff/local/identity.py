@@ -9,7 +9,9 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Final
+
+import msgspec
 
 from tipstaff.errors import StoreError
 from tipstaff.home import Home
@@ -21,7 +23,7 @@ PLANE: Final = "plane"
 RUNNER: Final = "runner"
 
 
-class Identity(NamedTuple):
+class Identity(msgspec.Struct, frozen=True):
     """Who signs here, and whose signatures count."""
 
     plane: PrivateKey

@@ -5,7 +5,7 @@ clamped time and the variables that it may inherit, the egress rules, the secret
 tiers. A field that says nothing is left out, because older readers take no null.
 """
 
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 import msgspec
 
@@ -31,7 +31,7 @@ EMPTY_TREE: Final[Json] = {
 }
 
 
-class Terms(NamedTuple):
+class Terms(msgspec.Struct, frozen=True):
     """What the plane adds of its own."""
 
     run_id: str

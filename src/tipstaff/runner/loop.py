@@ -8,7 +8,9 @@ is renewed, which is also how a runner hears that somebody wants it stopped.
 import asyncio
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
+
+import msgspec
 
 from tipstaff.errors import PlaneError
 from tipstaff.evidence.report import Findings
@@ -23,7 +25,7 @@ Json = dict[str, Any]
 RENEWALS: Final = 3  # in one lease
 
 
-class Done(NamedTuple):
+class Done(msgspec.Struct, frozen=True):
     """One run, carried out."""
 
     run_id: str

@@ -3,7 +3,7 @@
 The copies (secrets, hosts, artifacts …) are folded from the chain itself, so that they cannot differ from it. Pure.
 """
 
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 import msgspec
 
@@ -36,7 +36,7 @@ _SENTENCES: Final[dict[Ending, str]] = {
 }
 
 
-class Account(NamedTuple):
+class Account(msgspec.Struct, frozen=True):
     """What only the runner saw of a run."""
 
     ended: Ended

@@ -10,7 +10,7 @@ Knows no database and no plane: both are handed in.
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
@@ -55,7 +55,7 @@ class Outside(msgspec.Struct, frozen=True, kw_only=True):
     cancel: asyncio.Event = msgspec.field(default_factory=asyncio.Event)
 
 
-class Told(NamedTuple):
+class Told(msgspec.Struct, frozen=True):
     """What a session says at its end: the unsigned receipt, and the events that were not sent yet."""
 
     receipt: Json

@@ -53,7 +53,7 @@ def test_a_key_that_others_can_read_is_refused(home, mode, refused):
         with pytest.raises(SigningKeyError, match="chmod 600"):
             identity_of(home)
     else:
-        assert identity_of(home)
+        assert identity_of(home).plane.public.key_id
 
 
 def test_a_damaged_key_is_refused(home):
