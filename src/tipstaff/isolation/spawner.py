@@ -279,9 +279,9 @@ def main(descriptor: int, state: str, scratch: str, *, parent: int, mounts: bool
     with contextlib.suppress(PermissionError):
         os.setsid()  # a terminal's Ctrl-C is for whoever asked, who then ends us in good order
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    _keep_to_ourselves()
     link = socket.socket(fileno=descriptor)
     try:
+        _keep_to_ourselves()
         owner, builder = _settle(state, scratch, mounts=mounts)
     except (OSError, UnfitError) as error:
         link.send(json.dumps({"event": "unfit", "why": str(error)}).encode(), socket.MSG_NOSIGNAL)
