@@ -59,7 +59,7 @@ def test_what_is_missing_is_named_and_nothing_runs(environ, tmp_path, hiding, ca
 
 
 def test_doctor_says_the_same(environ):
-    """`tipstaff doctor` exits 1 where the default tier does not work, and names the remedy; 0 where it does."""
+    """The command `tipstaff doctor` exits 1 where the default tier does not work, and names the remedy; 0 where it does."""
     missing = started(environ, WITHOUT_BUBBLEWRAP, "doctor")
     whole = subprocess.run([TIPSTAFF, "doctor"], env=environ, capture_output=True, text=True, timeout=60, check=False)
 
@@ -80,4 +80,4 @@ def test_a_weaker_tier_is_used_only_where_the_policy_names_it(environ, tmp_path)
     assert (ran.returncode, ran.stdout) == (0, "hi\n"), ran.stderr
     assert "tiers.fallback" in ran.stderr
     assert "tier process" in ran.stderr
-    assert b"process" in shown.stdout
+    assert "process" in shown.stdout
