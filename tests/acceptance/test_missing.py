@@ -59,7 +59,7 @@ def test_what_is_missing_is_named_and_nothing_runs(environ, tmp_path, hiding, ca
 
 
 def test_doctor_says_the_same(environ):
-    """The command `tipstaff doctor` exits 1 where the default tier does not work, and names the remedy; 0 where it does."""
+    """Without the default tier `tipstaff doctor` exits 1 and names the remedy; with it, 0."""
     missing = started(environ, WITHOUT_BUBBLEWRAP, "doctor")
     whole = subprocess.run([TIPSTAFF, "doctor"], env=environ, capture_output=True, text=True, timeout=60, check=False)
 
