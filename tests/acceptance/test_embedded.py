@@ -114,9 +114,10 @@ def running_with(words):
 
 
 ASKING = {
+    "tiers": {"tolerate": {"memory": "weaker", "cpu": "unenforceable"}},  # as where a user may make no control group
     "rules": [
         {"id": "ask", "effect": "ask", "when": "any", "approvals": {"approvers": ["boris@example.com"]}},
-    ]
+    ],
 }
 BORIS = {"kind": "human", "id": "boris@example.com"}
 
