@@ -12,6 +12,7 @@ import pytest
 
 from tests.conformance.conftest import plan
 from tipstaff.isolation.bwrap import Bubblewrap
+from tipstaff.isolation.process import Process
 from tipstaff.isolation.tier import Passage
 
 
@@ -150,21 +151,21 @@ def swapped(folder: Path, target: Path) -> Iterator[None]:
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root can always mount")
-@pytest.mark.xfail(
-    strict=False,
-    reason="without mounts bubblewrap binds by name after the check; it needs a descriptor, or /proc/PID/fd of one",
-)
-async def test_a_folder_swapped_for_a_link_is_never_followed_without_mounts(tmp_path, canary):
-    """The same holds for a user who cannot mount: what was checked is what is bound."""
+@pytest.mark.parametrize("mode", ["in-place", "copy-on-write"])
+@pytest.mark.parametrize("kind", [Bubblewrap, Process])
+async def test_a_folder_swapped_for_a_link_is_never_followed_without_mounts(tmp_path, canary, kind, mode):
+    """The same holds for a user who cannot mount: what was checked is what is bound, or copied."""
     secret, folder = tmp_path / "secret", tmp_path / "project" / "folder"
     secret.mkdir()
     (secret / "file").write_text(canary)
     folder.mkdir(parents=True)
     seen = bytearray()
-    async with Bubblewrap(scratch=tmp_path / "scratch", mounts=False) as tier:
+    async with kind(scratch=tmp_path / "scratch", mounts=False) as tier:
+        wanted = plan("cat", "file", workspace=folder, mode=mode)
         with swapped(folder, secret):
             for _ in range(40):
-                wanted = plan("cat", "file", workspace=folder, mode="in-place")
                 await tier.run(wanted, Passage(stdout=seen.extend))
+        (folder / "file").write_text("public")
+        await tier.run(wanted, Passage(stdout=seen.extend))
 
-    assert canary.encode() not in seen
+    assert bytes(seen) == b"public"

@@ -43,6 +43,7 @@ class Room(NamedTuple):
     shared_bytes: int = 1 << 26
     root: str = ""  # a root that stands ready, with everything of the system in it
     terminals: str = ""  # this sandbox's own file system of terminals, where the root stands ready
+    held: tuple[str, ...] = ()  # what is bound by descriptor; these follow the system's files, in this order
 
 
 def arguments(room: Room, system: System) -> list[str]:
@@ -51,7 +52,8 @@ def arguments(room: Room, system: System) -> list[str]:
         *("--unshare-all", "--unshare-user", "--disable-userns", "--die-with-parent", "--new-session"),
         *("--uid", str(INSIDE_ID), "--gid", str(INSIDE_ID), "--hostname", "sandbox", "--cap-drop", "ALL", "--clearenv"),
         *(_ready_root(system, room) if room.root else _built_root(system, room)),
-        *("--bind", room.workspace, WORKSPACE, "--chdir", WORKSPACE),
+        *_bind("--bind", room.workspace, WORKSPACE, room, system),
+        *("--chdir", WORKSPACE),
         *("--seccomp", str(FILTER), "--json-status-fd", str(STATUS)),
     ]
 
@@ -73,10 +75,17 @@ def _built_root(system: System, room: Room) -> list[str]:
         *_system(system, dict(room.replaced)),
         *_kernel_folders(system, room),
         *_scratch(room),
-        *(part for source, place in room.readable for part in ("--ro-bind", source, place)),
+        *(part for source, place in room.readable for part in _bind("--ro-bind", source, place, room, system)),
         # After every mount that needs a new folder in the root.
         *("--dir", WORKSPACE, "--remount-ro", "/"),
     ]
+
+
+def _bind(how: str, source: str, place: str, room: Room, system: System) -> tuple[str, str, str]:
+    """Show a folder by its name; by its descriptor where it is held, and bubblewrap makes sure that it is the same."""
+    if source not in room.held:
+        return how, source, place
+    return f"{how}-fd", str(FIRST_FILE + len(system.files) + room.held.index(source)), place
 
 
 def _sized(place: str, size: int, rights: str) -> list[str]:

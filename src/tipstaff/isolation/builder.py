@@ -4,6 +4,7 @@ What was taken before a step that fails is given back. Returns a sandbox whose c
 """
 
 import contextlib
+import errno
 import itertools
 import os
 import socket
@@ -90,7 +91,7 @@ class Builder:
             ours.callback(theirs.close)
             opened = {stub.JOB: memory_file(self._job(order))}
             if order.kind == "bwrap":
-                opened |= self._for_bubblewrap(self._room(order, holdings))
+                opened |= self._for_bubblewrap(self._room(order, holdings), holdings)
             for descriptor in opened.values():
                 ours.callback(os.close, descriptor)
             descriptors = {
@@ -110,11 +111,14 @@ class Builder:
         self._bound(sandbox, order)
         return self._watched(sandbox, order)
 
-    def _for_bubblewrap(self, room: bubblewrap.Room) -> dict[int, int]:
-        """Open what bubblewrap reads: its arguments, the filter, and small files of the system."""
+    def _for_bubblewrap(self, room: bubblewrap.Room, holdings: Holdings) -> dict[int, int]:
+        """Open what bubblewrap reads: its arguments, the filter, small files of the system, and folders it is given."""
         words = bubblewrap.arguments(room, self.system)
         files = () if room.root else self._files
+        held = holdings.staged.held if holdings.staged is not None else ()
+        first = bubblewrap.FIRST_FILE + len(self._files)
         return {
+            **{first + place: os.dup(descriptor) for place, (_, descriptor) in enumerate(held)},
             **{bubblewrap.FIRST_FILE + place: _reopened(file) for place, file in enumerate(files)},
             bubblewrap.FILTER: _reopened(self._filter),
             bubblewrap.ARGUMENTS: memory_file(bubblewrap.encoded(words)),
@@ -135,8 +139,11 @@ class Builder:
         room = self._room(order, holdings)
         stage = "" if self.stage.mode == "plain" else self.stage.folder
         uid = holdings.lease.number if holdings.lease else os.geteuid()
+        held = holdings.staged.held if holdings.staged is not None else ()
+        files = {path: os.fstat(descriptor) for path, descriptor in held}
+        meant = {path: (file.st_dev, file.st_ino) for path, file in files.items()}
         return narrow.Narrowing(
-            room.workspace, room.readable, room.replaced, room.scratch_bytes, self._narrow, stage, uid
+            room.workspace, room.readable, room.replaced, room.scratch_bytes, self._narrow, stage, uid, meant
         )
 
     def _bound(self, sandbox: Sandbox, order: Order) -> None:
@@ -145,7 +152,9 @@ class Builder:
             if sandbox.holdings.group is not None:
                 sandbox.holdings.group.bound(cgroup.Bounds(order.memory_bytes, order.pids, order.cpu_millis))
         except OSError as error:
-            sandbox.problem = f"the limits cannot be set: {error.strerror}"
+            small = error.errno == errno.EBUSY  # the kernel's word for a limit below what is in use already
+            why = "the limit on memory is too small to start a sandbox in"
+            sandbox.problem = why if small else f"the limits cannot be set: {error.strerror}"
 
     def _job(self, order: Order) -> bytes:
         return stub.documents(order.files) + stub.job(order.argv, order.environ, order.cwd, self._shell)
@@ -157,7 +166,10 @@ class Builder:
         shared = max(_SMALLEST_SCRATCH, min(_LARGEST_SHARED, order.memory_bytes))
         ready = "" if order.kind != "bwrap" or staged.readable or staged.replaced else self._root
         terminals = self.stage.terminals(staged) if ready else ""
-        return bubblewrap.Room(staged.workspace, staged.readable, staged.replaced, scratch, shared, ready, terminals)
+        held = tuple(path for path, _ in staged.held)
+        return bubblewrap.Room(
+            staged.workspace, staged.readable, staged.replaced, scratch, shared, ready, terminals, held
+        )
 
     def _watched(self, sandbox: Sandbox, order: Order) -> Sandbox:
         staged = sandbox.holdings.staged

@@ -34,6 +34,13 @@ class Rule(NamedTuple):
 
     path: str
     rights: int
+    meant: tuple[int, int] | None = None  # which very file that is, where it must not be another by now
+
+
+def refuse_other(path: str, found: os.stat_result, meant: tuple[int, int] | None) -> None:
+    """Refuse what took the place of a path since it was looked at."""
+    if meant not in {None, (found.st_dev, found.st_ino)}:
+        raise OSError(f"'{path}' was exchanged for something else")
 
 
 def version() -> int:
@@ -77,7 +84,9 @@ def _add(ruleset: int, rule: Rule, known: int) -> None:
     except OSError:
         return  # what is not there needs no rule
     try:
-        folder = stat.S_ISDIR(os.fstat(place).st_mode)
+        found = os.fstat(place)
+        refuse_other(rule.path, found, rule.meant)
+        folder = stat.S_ISDIR(found.st_mode)
         rights = rule.rights & known & (_ALL if folder else _OF_FILES)
         kernel.call(_ADD_RULE, ruleset, _PATH_BENEATH, struct.pack("=Qi", rights, place), 0)
     finally:

@@ -41,6 +41,7 @@ class Narrowing(NamedTuple):
     filter: bytes
     stage: str  # the folder of the spawner's mounts, to be taken out of sight; empty where nothing can be mounted
     uid: int
+    meant: dict[str, tuple[int, int]]  # which very folder or file a granted path was, where nothing can be mounted
 
 
 def view(wanted: Narrowing) -> str:
@@ -48,7 +49,9 @@ def view(wanted: Narrowing) -> str:
     _drop_bounds()
     if not wanted.stage:
         os.chdir(wanted.workspace)
-        return wanted.workspace
+        here = os.stat(".")
+        landlock.refuse_other(wanted.workspace, here, wanted.meant.get(wanted.workspace))
+        return "."
     kernel.unshare(kernel.NEW_MOUNTS)
     shown = [(wanted.workspace, WORKSPACE), *wanted.readable, *((source, place) for place, source in wanted.replaced)]
     trees = [(kernel.cloned(source), place) for source, place in shown]
@@ -90,7 +93,7 @@ def rules(wanted: Narrowing, workspace: str, process: int) -> list[Rule]:
         *(Rule(path, READ) for path in _PROGRAMS),
         *(Rule(path, READ_FILE | READ_FOLDER) for path in (*_SETTINGS, f"/proc/{process}")),
         *(Rule(path, READ_FILE | WRITE_FILE) for path in _DEVICES),
-        *(Rule(place, READ) for _, place in wanted.readable),
+        *(Rule(place, READ, wanted.meant.get(place)) for _, place in wanted.readable),
         *(Rule(path, every) for path in (workspace, *(SCRATCH if wanted.stage else ()))),
     ]
 

@@ -34,6 +34,7 @@ class Staged(NamedTuple):
     readable: tuple[tuple[str, str], ...]
     replaced: tuple[tuple[str, str], ...]
     watched: str  # where what the command writes ends up on disk; empty when that is not a folder of ours
+    held: tuple[tuple[str, int], ...] = ()  # (path, descriptor) of what is shown by descriptor, not by name
 
 
 def enter(folder: str, *, mounts: bool = True) -> Mode:
@@ -98,6 +99,7 @@ class Stage:
         self._open = mode != "root" or _can_be_passed(scratch)
         self._named: dict[frozenset[str], tuple[str, ...]] = {}
         self._maps: dict[tuple[int, int, int], int] = {}
+        self._held: list[tuple[str, int]] = []
 
     def prepare(self, name: str, order: Order, uid: int | None) -> Staged:
         """Show what `order` grants, for a sandbox that runs as `uid` (None: as ourselves)."""
@@ -114,9 +116,13 @@ class Stage:
             )
             replaced = (("/usr", self._masked(base, order.masked)),) if order.masked else ()
         except (OSError, ValueError, UnfitError) as error:
-            self.release(staged)
+            self.release(staged._replace(held=self._handed_over()))
             raise UnfitError(str(error)) from error
-        return staged._replace(workspace=workspace, watched=watched, readable=readable, replaced=replaced)
+        return Staged(base, scratch, workspace, readable, replaced, watched, self._handed_over())
+
+    def _handed_over(self) -> tuple[tuple[str, int], ...]:
+        held, self._held = tuple(self._held), []
+        return held
 
     def terminals(self, staged: Staged) -> str:
         """Make a file system of terminals for one sandbox: with a shared one, each could look at the others'."""
@@ -127,6 +133,8 @@ class Stage:
 
     def release(self, staged: Staged) -> int:
         """Take a sandbox's mounts and folders away; returns the process that still removes, or 0 when all is gone."""
+        for _, descriptor in staged.held:
+            os.close(descriptor)
         if self.mode != "plain" and os.path.isdir(staged.base):
             for entry in os.scandir(staged.base):
                 with contextlib.suppress(OSError):  # it says no where nothing is mounted any more
@@ -148,16 +156,18 @@ class Stage:
             # Where the sandbox's uid can find it, a mount less: taking one away costs milliseconds.
             return (folder if self._open else self._attached(folder, place, None)), folder
         descriptor, found = _opened(order.workspace)
-        os.close(descriptor)
-        if not stat.S_ISDIR(found.st_mode):
-            raise UnfitError(f"the workspace '{order.workspace}' is not a folder")
-        if order.in_place:
-            return self._attached(order.workspace, place, uid), ""
-        if self.mode == "plain":
-            copied = self._own_folder(f"{staged.scratch}/workspace", uid, 0o755)
-            trees.copy(order.workspace, copied, order.disk_bytes)
-            return copied, copied
-        return self._copy_on_write(staged, order.workspace, uid)
+        try:
+            if not stat.S_ISDIR(found.st_mode):
+                raise UnfitError(f"the workspace '{order.workspace}' is not a folder")
+            if order.in_place:
+                return self._attached(order.workspace, place, uid), ""
+            if self.mode == "plain":
+                copied = self._own_folder(f"{staged.scratch}/workspace", uid, 0o755)
+                trees.copy(descriptor, copied, order.disk_bytes)
+                return copied, copied
+            return self._copy_on_write(staged, order.workspace, uid)
+        finally:
+            os.close(descriptor)
 
     def _copy_on_write(self, staged: Staged, workspace: str, uid: int | None) -> tuple[str, str]:
         lower, place = f"{staged.base}/lower", f"{staged.base}/workspace"
@@ -171,11 +181,12 @@ class Stage:
         return place, upper
 
     def _readable(self, place: str, path: str, uid: int | None) -> str:
+        if self.mode == "plain":
+            descriptor = self._hold(path)
+            _refuse_doors(path, f"/proc/self/fd/{descriptor}")
+            return path
         descriptor, found = _opened(path)
         os.close(descriptor)
-        if self.mode == "plain":
-            _refuse_doors(path)
-            return path
         if not stat.S_ISDIR(found.st_mode):
             return self._attached(path, place, uid)
         self._attached(path, f"{place}-lower", uid)
@@ -216,6 +227,7 @@ class Stage:
     def _attached(self, path: str, place: str, uid: int | None) -> str:
         """Show the folder or file at `path` at `place`, owned by `uid` where its owner owns it."""
         if self.mode == "plain":
+            self._hold(path)
             return path
         descriptor, found = _opened(path)
         try:
@@ -230,6 +242,12 @@ class Stage:
         finally:
             os.close(descriptor)
         return place
+
+    def _hold(self, path: str) -> int:
+        """Keep hold of what a path means now: who shows it later by name would show whatever it means then."""
+        descriptor, _ = _opened(path)
+        self._held.append((path, descriptor))
+        return descriptor
 
     def _map(self, user: int, group: int, uid: int) -> int:
         key = (user, group, uid)
@@ -266,8 +284,9 @@ def _can_be_passed(folder: str) -> bool:
     return True
 
 
-def _refuse_doors(path: str) -> None:
-    if found := trees.doors(path):
+def _refuse_doors(path: str, held: str) -> None:
+    if found := trees.doors(held):
+        found = path + found.removeprefix(held)
         raise UnfitError(f"'{found}' is a socket, a pipe or a device: through it a command could reach what is outside")
 
 

@@ -16,6 +16,8 @@ _NAME_BYTES: Final = 4096  # what an entry takes at least: a file system has onl
 _LONG: Final = 2048
 _OWN: Final = 0o700
 _FOLDER: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
+_FILE: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC  # a pipe in its place is not waited for
+_PART: Final = 1 << 20
 
 
 def remove(folder: str) -> None:
@@ -158,39 +160,46 @@ def doors(folder: str) -> str:
     return ""
 
 
-def copy(source: str, target: str, most_bytes: int) -> None:
-    """Copy folders, files and links, and nothing else, into an empty folder; OSError beyond `most_bytes`."""
-    waiting = [(source, target)]
-    left = most_bytes
-    while waiting:
-        here, there = waiting.pop()
-        with os.scandir(here) as entries:
-            for entry in entries:
-                place = f"{there}/{entry.name}"
-                mode = entry.stat(follow_symlinks=False).st_mode
-                if stat.S_ISLNK(mode):
-                    os.symlink(os.readlink(entry.path), place)
-                elif stat.S_ISDIR(mode):
-                    os.mkdir(place, stat.S_IMODE(mode) | _OWN)
-                    waiting.append((entry.path, place))
-                elif stat.S_ISREG(mode):
-                    left -= _copy_file(entry.path, place, left)
+def copy(source: int, target: str, most_bytes: int) -> None:
+    """Copy folders, files and links, and nothing else, into an empty folder; OSError beyond `most_bytes`.
+
+    From the folder that the descriptor `source` names, and down from there by descriptor: a folder that is exchanged
+    for a link meanwhile leads nowhere.
+    """
+    _copy_folder(os.open(".", _FOLDER, dir_fd=source), target, most_bytes)
 
 
-def _copy_file(source: str, target: str, most_bytes: int) -> int:
-    before = os.open(source, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+def _copy_folder(folder: int, target: str, left: int) -> int:
+    """Copy one folder, which is closed then; gives how many bytes are left."""
     try:
-        found = os.fstat(before)
-        if found.st_size > most_bytes:
-            raise OSError(f"the workspace is larger than the limit on disk: '{source}' does not fit any more")
-        after = os.open(
-            target, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, stat.S_IMODE(found.st_mode) & 0o777
-        )
-        try:
-            while os.copy_file_range(before, after, 1 << 20):
-                pass
-        finally:
-            os.close(after)
+        with os.scandir(folder) as entries:
+            found = [(entry.name, entry.stat(follow_symlinks=False).st_mode) for entry in entries]
+        for name, mode in found:
+            place = f"{target}/{name}"
+            if stat.S_ISLNK(mode):
+                os.symlink(os.readlink(name, dir_fd=folder), place)
+            elif stat.S_ISDIR(mode):
+                os.mkdir(place, stat.S_IMODE(mode) | _OWN)
+                left = _copy_folder(os.open(name, _FOLDER | os.O_NOFOLLOW, dir_fd=folder), place, left)
+            elif stat.S_ISREG(mode):
+                left -= _copy_file(os.open(name, _FILE, dir_fd=folder), place, left)
     finally:
-        os.close(before)
-    return found.st_size
+        os.close(folder)
+    return left
+
+
+def _copy_file(source: int, target: str, most_bytes: int) -> int:
+    """Copy one file, which is closed then; gives its size, which may be another than when it was looked at."""
+    copied, after = 0, -1
+    try:
+        rights = stat.S_IMODE(os.fstat(source).st_mode) & 0o777
+        after = os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, rights)
+        while part := os.copy_file_range(source, after, min(_PART, most_bytes - copied + 1)):
+            copied += part
+            if copied > most_bytes:
+                raise OSError(f"the workspace is larger than the limit on disk: '{target}' does not fit any more")
+    finally:
+        for descriptor in (source, after):
+            if descriptor >= 0:
+                os.close(descriptor)
+    return copied

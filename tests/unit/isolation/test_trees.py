@@ -98,7 +98,7 @@ def test_a_copy_has_files_folders_and_links(tmp_path):
     (source / "link").symlink_to("/etc/passwd")
     os.mkfifo(source / "pipe")
 
-    trees.copy(str(source), str(target), 1 << 20)
+    trees.copy(os.open(source, os.O_RDONLY), str(target), 1 << 20)
 
     assert sorted(path.name for path in target.rglob("*")) == ["inner", "link", "program"]
     assert (target / "inner" / "program").read_bytes() == b"#!/bin/sh\n" * 1000
@@ -115,8 +115,8 @@ def test_a_copy_has_a_limit(tmp_path):
         (tmp_path / name).mkdir()
 
     with pytest.raises(OSError, match="larger than the limit"):
-        trees.copy(str(source), str(tmp_path / "small"), 999)
-    trees.copy(str(source), str(tmp_path / "large"), 1000)
+        trees.copy(os.open(source, os.O_RDONLY), str(tmp_path / "small"), 999)
+    trees.copy(os.open(source, os.O_RDONLY), str(tmp_path / "large"), 1000)
 
 
 def test_few_entries_are_few(tmp_path):
