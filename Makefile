@@ -21,7 +21,7 @@ run: setup  ## the tour: a few commands, with their output
 	@PATH="$(CURDIR)/$(BIN):$$PATH" examples/tour.sh
 
 test: environment lint  ## everything: the checks, and every test there is
-	$(PYTEST) -n auto --require-tier bwrap --require-tier process tests
+	$(PYTEST) -n auto --no-skips --require-tier bwrap --require-tier process tests
 
 check: environment lint  ## the inner loop: under a minute
 	HYPOTHESIS_PROFILE=$${HYPOTHESIS_PROFILE:-quick} $(PYTEST) -n auto tests/unit tests/style

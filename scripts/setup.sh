@@ -47,12 +47,14 @@ bubblewrap() {
         say "bubblewrap is missing and could not be installed: verify, keys and policy work without it, sandboxed runs will not; as root, run: apt-get install bubblewrap"
 }
 
-# The documents show `patch`, and the tests of keys start a real ssh-agent: they fail without, so say it here.
+# The documents show `patch`, the tests of keys start a real ssh-agent, those of the filter read the kernel's headers:
+# they fail without, so say it here.
 tools_of_development() {
     local missing=()
     command -v patch >/dev/null || missing+=(patch)
     command -v ssh-agent >/dev/null || missing+=(openssh-client)
     command -v git >/dev/null || missing+=(git)
+    [[ -e /usr/include/asm-generic/unistd.h ]] || missing+=(linux-libc-dev)
     ((${#missing[@]} == 0)) || apt_install "${missing[@]}" ||
         say "some tests will fail without ${missing[*]}; as root, run: apt-get install ${missing[*]}"
 }

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="only root can hide a program from one process")
+pytestmark = pytest.mark.only_if(os.geteuid() == 0, "only root can hide a program from one process")
 TIPSTAFF = Path(sys.executable).with_name("tipstaff")
 WITHOUT_BUBBLEWRAP = "mount --make-rprivate / && mount --bind /dev/null /usr/bin/bwrap && exec"
 WITHOUT_NAMESPACES = "echo 0 > /proc/sys/user/max_user_namespaces && exec"

@@ -152,7 +152,7 @@ def test_a_damaged_database_is_told(tipstaff, tmp_path):
     assert (ended.returncode, ended.stdout, b"Traceback" in ended.stderr) == (74, b"", False)
 
 
-@pytest.mark.skipif(os.geteuid() == 0, reason="root may write where nobody may")
+@pytest.mark.only_if(os.geteuid() != 0, "root may write where nobody may")
 def test_a_home_that_cannot_be_written_is_told(tipstaff, tmp_path):
     """A home that is read-only is a clear sentence, and nothing is run."""
     assert tipstaff("run", "--", "true").returncode == 0

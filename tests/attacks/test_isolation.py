@@ -153,7 +153,7 @@ def sleepers(spawner: int) -> set[int]:
     return {process.stat().st_uid for process in found if b"sleep" in (process / "cmdline").read_bytes()}
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="only root gives a uid of its own")
+@pytest.mark.only_if(os.geteuid() == 0, "only root gives a uid of its own")
 async def test_no_command_is_ever_the_hosts_root(run, tier):
     """As root, every process below the spawner but its own has a uid that nobody else has."""
     stop = asyncio.Event()

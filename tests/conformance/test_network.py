@@ -66,7 +66,7 @@ async def test_datagrams_go_nowhere(run):
     assert re.search(b"unreachable|denied", (await run("python3", "-c", send)).stderr)
 
 
-@pytest.mark.sockets
+@pytest.mark.promise("sockets")
 async def test_inside_its_own_loopback_a_command_can_talk_to_itself(run):
     """Programs that test themselves over loopback still can."""
     script = (
@@ -94,7 +94,7 @@ async def test_other_families_do_not_exist(run, family, kind):
     assert made.text == "made"
 
 
-@pytest.mark.sockets
+@pytest.mark.promise("sockets")
 async def test_interfaces_can_be_listed(run):
     """Asking for interfaces works, which some programs do at their start, and shows lo alone."""
     assert (await run("python3", "-c", "import socket; print(socket.if_nameindex())")).text == "[(1, 'lo')]"

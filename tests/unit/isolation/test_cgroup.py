@@ -107,12 +107,10 @@ def test_version_2_is_read_back(tmp_path):
 def parents() -> Parents:
     """Where this process may make groups."""
     with open("/proc/self/mountinfo") as mounts, open("/proc/self/cgroup") as own:  # noqa: PTH123 - files of the kernel
-        found = cgroup.find(mounts.read(), own.read())
-    if not found.folders:
-        pytest.skip("no control group can be made here; the conformance suite tests what is done instead")
-    return found
+        return cgroup.find(mounts.read(), own.read())
 
 
+@pytest.mark.only_if(os.geteuid() == 0, "an ordinary user may often make none; the conformance suite tests that too")
 def test_a_real_group_bounds_its_members(parents):
     """A process that joins is in it, the kernel's numbers are ours, and the group can be removed afterwards."""
     group = cgroup.Group(parents, f"test-{os.getpid()}")

@@ -45,7 +45,7 @@ def test_a_dead_holders_number_is_free(tmp_path):
     assert (tmp_path / str(SPARE)).read_bytes() == b""
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="only root leases uids, and only root can be asked to end them")
+@pytest.mark.only_if(os.geteuid() == 0, "only root leases uids, and only root can be asked to end them")
 def test_what_a_dead_holder_left_is_ended(tmp_path):
     """A process that still runs under a number that nobody holds is killed before the number is given again."""
     (tmp_path / str(SPARE)).write_bytes(b"busy")

@@ -164,11 +164,9 @@ def test_netlink_is_for_routes(machine):
     assert answers == [ALLOW, *[NO_FAMILY] * 24]
 
 
-@pytest.mark.parametrize("machine", MACHINES)
+@pytest.mark.parametrize("machine", sorted({"aarch64", platform.machine()}))  # every machine has the generic ones
 def test_the_numbers_are_the_kernels(machine):
-    """The tables agree with the kernel's headers, where those are installed."""
-    if not HEADERS[machine].exists():
-        pytest.skip(f"{HEADERS[machine]} is not installed")
+    """The tables agree with the kernel's headers."""
     found = re.findall(r"#define __NR(?:3264)?_(\w+)\s+(\d+)", HEADERS[machine].read_text())
     known = {name: int(number) for name, number in found}
     ours = ARCHITECTURES[machine].numbers
@@ -231,7 +229,7 @@ def test_threads_and_forks_still_work():
     assert loaded(tried) == ["1", "7"]
 
 
-@pytest.mark.skipif(platform.machine() != "x86_64", reason="int 0x80 is an instruction of x86")
+@pytest.mark.only_if(platform.machine() == "x86_64", "int 0x80 is an instruction of x86")
 def test_the_other_door_of_the_kernel_kills(tmp_path):
     """A 32-bit call by int 0x80 ends the program with SIGSYS; the same machine code without it returns."""
     # mov eax, 20 (getpid); int 0x80 or two nops; ret

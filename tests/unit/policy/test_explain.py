@@ -2,7 +2,6 @@
 
 import copy
 import json
-import shutil
 import subprocess
 from typing import Any
 
@@ -387,8 +386,6 @@ def test_what_the_other_format_cannot_say_is_said():
 @pytest.mark.parametrize("style", STYLES)
 def test_the_patch_is_applied_by_real_programs(tmp_path, style, name, program):
     """The programs patch and git, with -p0, make exactly the text that the change promises."""
-    if shutil.which(program) is None:
-        pytest.skip(f"{program} is not installed")
     asked, options = SCENARIOS["several at once"]
     text = written(options, style)
     (tmp_path / name).write_bytes(text.encode())
