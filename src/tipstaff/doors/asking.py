@@ -49,7 +49,7 @@ def request_of(asked: Asked, around: Surroundings, user: str, door: str = "cli")
     """Spell the Request; `user` asks where no principal is named."""
     hosts, ways = _network(asked.allow_hosts)
     return {
-        "requestedBy": actor_of(asked.principal or user),
+        "requestedBy": actor_of(user if asked.principal is None else asked.principal),
         "door": door,
         "purpose": _text(asked.purpose, "--purpose"),
         "secretNames": [_text(name, "--secret") for name in asked.secrets],
@@ -64,6 +64,8 @@ def request_of(asked: Asked, around: Surroundings, user: str, door: str = "cli")
 
 def actor_of(who: str) -> Json:
     """Read `NAME`, or `agent:NAME` and `service:NAME`; a name without a kind is a person's."""
+    if not who.strip():
+        raise UsageError("--as names nobody", hint="for example: --as agent:coder")
     kind, colon, name = _text(who, "--as").partition(":")
     return {"kind": kind, "id": name} if colon and name and kind in KINDS else {"kind": "human", "id": who}
 

@@ -8,7 +8,7 @@ import asyncio
 import os
 from typing import Final, NamedTuple
 
-from tipstaff.isolation import bubblewrap, landlock, probe, running
+from tipstaff.isolation import landlock, places, probe, running
 from tipstaff.isolation.bwrap import Bubblewrap
 from tipstaff.isolation.client import Link, SpawnerError
 from tipstaff.isolation.streams import Streams
@@ -16,7 +16,7 @@ from tipstaff.isolation.streams import Streams
 _PATIENCE_SECONDS: Final = 20.0
 _PORT: Final = 3128
 _TRY_BUBBLEWRAP: Final = (
-    *(bubblewrap.PROGRAM, "--unshare-all", "--unshare-user", "--disable-userns", "--die-with-parent", "--clearenv"),
+    *(places.BUBBLEWRAP, "--unshare-all", "--unshare-user", "--disable-userns", "--die-with-parent", "--clearenv"),
     *("--ro-bind", "/", "/", "--proc", "/proc", "--dev", "/dev", "--", "/usr/bin/true"),
 )
 _WITH_SYSTEMD: Final = "systemd-run --user --scope -p Delegate=yes -- tipstaff …"
@@ -40,7 +40,7 @@ async def abilities() -> tuple[Ability, ...]:
 async def _bubblewrap() -> Ability:
     """Run bubblewrap itself as whoever we are; the spawner gives it another uid when we are root."""
     name = "bubblewrap"
-    if not os.access(bubblewrap.PROGRAM, os.X_OK):
+    if not os.access(places.BUBBLEWRAP, os.X_OK):
         return _refused(name, "")
     process = await asyncio.create_subprocess_exec(
         *_TRY_BUBBLEWRAP, env={}, stdin=asyncio.subprocess.DEVNULL, stderr=asyncio.subprocess.PIPE

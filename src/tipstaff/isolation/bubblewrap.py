@@ -10,6 +10,8 @@ Pure: a test can read every grant. Who runs it, and as whom, is the spawner's bu
 from collections.abc import Iterable
 from typing import Final, NamedTuple
 
+from tipstaff.isolation import places
+
 WORKSPACE: Final = "/workspace"
 HOME: Final = "/home"
 INSIDE_ID: Final = 1000
@@ -20,7 +22,6 @@ FILTER: Final = 9
 STATUS: Final = 10
 FIRST_FILE: Final = 11
 
-PROGRAM: Final = "/usr/bin/bwrap"
 _OWN_FOLDERS: Final = ("/proc", "/dev", WORKSPACE)
 
 
@@ -96,7 +97,7 @@ def command(stub: str, shell: str, owner: str) -> list[str]:
     """Spell bubblewrap's own command line, which the sandbox can read: it names no path of the host."""
     # The shell's own name in its complaints, which it has where a program cannot be started; and whose this is, so
     # that a sweeper finds a bubblewrap that lost its parent before it could ask to die with it.
-    return [PROGRAM, "--args", str(ARGUMENTS), "--", shell, "-c", stub, "spawn error", owner]
+    return [places.BUBBLEWRAP, "--args", str(ARGUMENTS), "--", shell, "-c", stub, "spawn error", owner]
 
 
 def encoded(words: Iterable[str]) -> bytes:

@@ -4,7 +4,7 @@ import os
 from pathlib import Path
 from typing import Self
 
-from tipstaff.isolation import bubblewrap, probe, running, verdicts
+from tipstaff.isolation import places, running, verdicts
 from tipstaff.isolation.client import SpawnerError
 from tipstaff.isolation.tier import Ahead, Ended, Passage, Plan, Source
 from tipstaff.isolation.workshop import AT_ONCE, Detachable, Workshop
@@ -44,18 +44,22 @@ class Bubblewrap:
         ended = await self.run(running.PROBE, Passage())
         if ended.ending == "exited" and ended.exit_code == 0:
             return TierReport(name=self.name, verdicts=ended.verdicts)
-        missing = probe.diagnosis(ended.reason or f"`true` ended {ended.ending} with {ended.exit_code} in a sandbox")
-        return TierReport(name=self.name, available=False, missing=missing)
+        return self._missing(ended.reason or f"`true` ended {ended.ending} with {ended.exit_code} in a sandbox")
 
     async def promise(self) -> TierReport:
         """Say what the spawner found when it settled."""
         try:
             settled = await self.workshop.settled()
         except SpawnerError as error:
-            return TierReport(name=self.name, available=False, missing=probe.diagnosis(str(error)))
-        if not os.access(bubblewrap.PROGRAM, os.X_OK):
-            return TierReport(name=self.name, available=False, missing=probe.diagnosis(""))
+            return self._missing(str(error))
+        if not os.access(places.BUBBLEWRAP, os.X_OK):
+            return self._missing("")
         return TierReport(name=self.name, verdicts=verdicts.promised(settled["groups"]))
+
+    def _missing(self, reason: str) -> TierReport:
+        from tipstaff.isolation import probe  # noqa: PLC0415 - most hosts lack nothing
+
+        return TierReport(name=self.name, available=False, missing=probe.diagnosis(reason))
 
     def begin(self, plan: Plan, stdin: Source | None) -> Ahead | None:
         """Have a sandbox made ahead of its permission."""

@@ -1,7 +1,12 @@
-"""Where a spawner keeps its locks and what commands write. Imports next to nothing: it is asked on the first line."""
+"""Where a spawner keeps its locks and what commands write, and where bubblewrap is.
+
+Imports next to nothing: it is asked on the first line.
+"""
 
 import os
 import stat
+
+BUBBLEWRAP = "/usr/bin/bwrap"
 
 
 def state_folder(environ: "os._Environ[str] | dict[str, str]") -> str:

@@ -4,7 +4,7 @@ import os
 from pathlib import Path
 from typing import Final
 
-from tipstaff.isolation import bubblewrap
+from tipstaff.isolation import places
 
 _SETTINGS: Final = (
     ("/proc/sys/kernel/unprivileged_userns_clone", "0", "kernel.unprivileged_userns_clone=1"),
@@ -20,8 +20,8 @@ _IN_CONTAINER: Final = (
 
 def cause(reason: str, root: Path = Path("/")) -> tuple[str, str]:
     """Say what keeps this host from having a sandbox, beside what was heard, and the exact remedy, if there is one."""
-    if not os.access(root / bubblewrap.PROGRAM.lstrip("/"), os.X_OK):
-        return f"{bubblewrap.PROGRAM} is not there", "apt-get install bubblewrap"
+    if not os.access(root / places.BUBBLEWRAP.lstrip("/"), os.X_OK):
+        return f"{places.BUBBLEWRAP} is not there", "apt-get install bubblewrap"
     for path, value, remedy in _SETTINGS:
         if read(str(root / path.lstrip("/"))) == value:
             restriction = "AppArmor restricts user namespaces" if "apparmor" in path else "user namespaces are off"

@@ -11,7 +11,7 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 
-from tipstaff.isolation import endings, trees
+from tipstaff.isolation import endings
 from tipstaff.isolation.client import Box, Link, SpawnerError
 from tipstaff.isolation.order import Kind, Order
 from tipstaff.isolation.streams import Streams
@@ -149,6 +149,8 @@ def order(plan: Plan, kind: Kind) -> Order:
 async def _check_in_place(plan: Plan) -> None:
     """Refuse a folder with sockets or pipes in place: through these a command reaches processes outside."""
     if plan.workspace is not None and plan.mode == "in-place":
+        from tipstaff.isolation import trees  # noqa: PLC0415 - few runs are in place
+
         found = await asyncio.to_thread(trees.doors, str(plan.workspace))
         if found:
             raise ValueError(f"'{found}' is a socket, a pipe or a device: a command in place could reach outside by it")

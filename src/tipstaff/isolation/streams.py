@@ -6,7 +6,6 @@ reads it.
 
 import asyncio
 import contextlib
-import inspect
 import os
 from collections.abc import Callable
 from typing import Final
@@ -79,7 +78,8 @@ class Streams:
                 continue
             if not chunk:
                 return
-            if inspect.isawaitable(waiting := sink(chunk)):
+            waiting = sink(chunk)
+            if waiting is not None:
                 await waiting
 
     def _close(self, descriptor: int) -> None:

@@ -9,6 +9,7 @@ import stat
 from collections.abc import Mapping
 from pathlib import Path
 
+from tipstaff import policy
 from tipstaff.errors import PolicyError
 from tipstaff.home import Home
 from tipstaff.policy import Policy
@@ -16,16 +17,14 @@ from tipstaff.policy import Policy
 
 def choose_policy(home: Home, named: str | None, environ: Mapping[str, str], door: str = "cli") -> Policy:
     """Load the policy that holds here."""
-    from tipstaff.policy.load import load_policy  # noqa: PLC0415 - a file is parsed by whoever has one
-
     for path in (named, environ.get("TIPSTAFF_POLICY")):
         if path:
-            return load_policy(Path(path))
+            return policy.load_policy(Path(path))
     if os.path.lexists(home.policy):  # also a link to nowhere: the default might allow more
-        found = load_policy(home.policy)
+        found = policy.load_policy(home.policy)
         _refuse_others(home.policy)
         return found
-    from tipstaff.policy.shipped import DEFAULTS, shipped  # noqa: PLC0415 - as above
+    from tipstaff.policy.shipped import DEFAULTS, shipped  # noqa: PLC0415 - whoever has a file of their own needs none
 
     return shipped(DEFAULTS[door])
 

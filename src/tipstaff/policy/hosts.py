@@ -14,11 +14,8 @@ from typing import Final
 ANY: Final = "*"
 MAX_NAME: Final = 253
 
-_FOUR_INSIDE = tuple(  # IPv4 inside IPv6: compatible, mapped, translated, NAT64 (two of them), 6to4
-    ipaddress.IPv6Network(network)
-    for network in ("::/96", "::ffff:0:0/96", "::ffff:0:0:0/96", "64:ff9b::/96", "64:ff9b:1::/48", "2002::/16")
-)
-_LOOPBACK = ipaddress.IPv6Address("::1")  # lies in the first of them and hides nothing
+# IPv4 inside IPv6: compatible, mapped, translated, NAT64 (two of them), 6to4
+_FOUR_INSIDE: Final = ("::/96", "::ffff:0:0/96", "::ffff:0:0:0/96", "64:ff9b::/96", "64:ff9b:1::/48", "2002::/16")
 _LABEL = re.compile(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?\Z")
 _NUMBER = re.compile(r"([0-9]+|0[xX][0-9a-fA-F]*)\Z")
 
@@ -100,7 +97,8 @@ def _address_six(text: str) -> str:
         address = ipaddress.IPv6Address(bare)
     except ValueError:
         raise ValueError("a host has no port and no scheme; a port stands in `ports`") from None
-    hidden = address != _LOOPBACK and any(address in network for network in _FOUR_INSIDE)
+    # ::1 lies in the first of them and hides nothing; `is_loopback` would be true of ::ffff:127.0.0.1, too.
+    hidden = int(address) != 1 and any(address in ipaddress.IPv6Network(network) for network in _FOUR_INSIDE)
     if address.scope_id or hidden:
         raise ValueError("write the address itself, without a zone and not as IPv4 inside IPv6")
     return str(address)

@@ -88,7 +88,7 @@ def test_little_is_asked_where_little_is_said(parsed):
     ],
 )
 def test_who_asks_has_a_kind(parsed, who, kind, name):
-    """A name may carry its kind; a name without one is a person's, and nobody's name is the user's own."""
+    """A name may carry its kind; a name without one is a person's, and without a name it is the user."""
     actor = parsed(argv=("true",), principal=who).requested_by
 
     assert (actor.kind, actor.id) == (kind, name)
@@ -133,6 +133,7 @@ def test_large_is_not_too_large(parsed):
         ({"argv": ("ls",), "allow_hosts": ("a:http",)}, "--allow-host: 'a:http' has no port between"),
         ({"argv": ("ls",), "allow_hosts": ("a:65536",)}, "has no port between"),
         ({"argv": ("ls",), "principal": "\udcff"}, "--as is not UTF-8"),
+        ({"argv": ("ls",), "principal": ""}, "--as names nobody"),
     ],
 )
 def test_what_cannot_be_meant_is_refused(parsed, wishes, reason):

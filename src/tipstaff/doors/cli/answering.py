@@ -23,7 +23,7 @@ def add_who(parser: argparse.ArgumentParser) -> None:
 
 def actor(args: argparse.Namespace) -> Json:
     """Say who answers."""
-    return actor_of(args.who or user_name())
+    return actor_of(user_name() if args.who is None else args.who)
 
 
 def waiting_run(plane: Plane, word: str) -> Json:

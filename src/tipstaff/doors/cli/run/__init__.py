@@ -11,7 +11,6 @@ Example:
 
 import gc
 import os
-import sys
 
 from tipstaff.isolation import early, places
 
@@ -38,8 +37,9 @@ def begin(argv: list[str]) -> None:
     gc.disable()  # until everything is imported, which makes a lot and throws little away
     if argv[:1] not in (["--help"], ["-h"]):
         _spawners.append(early.fork(places.state_folder(os.environ), places.scratch_folder()))
-    if not any(word.startswith("--allow-host") for word in argv):
-        _import_lean()
+    from tipstaff.doors.cli.run.lean import import_lean  # noqa: PLC0415 - after the fork: the spawner needs none of it
+
+    import_lean()
 
 
 def configure(parser: "argparse.ArgumentParser") -> None:
@@ -57,19 +57,3 @@ def run(args: "argparse.Namespace") -> int:
     gc.set_threshold(_COLLECTED_AFTER)  # a short run makes less than that, and a long one does not grow
     gc.enable()
     return carry_out(args, _spawners.pop() if _spawners else None)
-
-
-def _import_lean() -> None:
-    """Import asyncio and msgspec as where OpenSSL and typing_extensions are not installed.
-
-    Both ask for them only in case: no run that reaches no host needs TLS, and no type of ours is an extended one.
-    """
-    absent = [name for name in ("ssl", "typing_extensions") if name not in sys.modules]
-    sys.modules.update(dict.fromkeys(absent))  # type: ignore[arg-type]  # None is the import system's word for: absent
-    try:
-        import asyncio  # noqa: F401, PLC0415 - imported for those who import it later
-
-        import msgspec  # noqa: F401, PLC0415 - as above
-    finally:
-        for name in absent:
-            del sys.modules[name]

@@ -7,6 +7,7 @@ does a reader of our output that left (141) or an output that cannot be written 
 import argparse
 import asyncio
 import errno
+import functools
 import os
 import signal
 import sys
@@ -27,11 +28,12 @@ from tipstaff.session import Outside
 
 if TYPE_CHECKING:
     from _socket import socket
+    from collections.abc import Callable
+    from types import FrameType
 
     from tipstaff.plane import Waiting
 
 Spawner = tuple["socket", int]
-STOPPING: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 BROKEN_PIPE: Final = 141
 GRACE_SECONDS: Final = 1.0  # after a stop, for a reader to take what was printed
 
@@ -46,6 +48,7 @@ def carry_out(args: argparse.Namespace, spawner: "Spawner | None" = None) -> int
     policy = choose_policy(home, args.policy, os.environ)
     with ProofFile(args.bundle) as proof:
         errand = Errand(args, open_local(home, policy, spawner=spawner), proof)
+        errand.heed(signal.SIGINT)  # before asyncio does, whose own way costs more than the rest of the run's signals
         outcome = asyncio.run(errand.run(request))
         if args.json:
             report.emit(outcome)
@@ -62,7 +65,20 @@ class Errand:
         self._opening = opening
         self._proof = proof
         self._fault: OSError | None = None
+        self._stop: Callable[[], object] | None = None
         self.is_stuck = False  # nobody takes what goes to stderr: our own lines would wait there too
+
+    def heed(self, *signals: signal.Signals) -> None:
+        """Take a signal as a wish to stop, unless we were started to ignore it, as by `nohup`."""
+        for number in signals:
+            if signal.getsignal(number) != signal.SIG_IGN:
+                signal.signal(number, self._signalled)
+
+    def _signalled(self, number: int, frame: "FrameType | None") -> None:
+        if self._stop is None:
+            signal.default_int_handler(number, frame)  # there is nothing yet that could be stopped
+        else:
+            self._stop()
 
     async def run(self, request: dict[str, Any]) -> Outcome:
         """Carry it out and write the proof."""
@@ -79,7 +95,8 @@ class Errand:
 
         watch = asyncio.ensure_future(_give_up(cancel, outlets))
         async with self._opening as local:
-            _heed_signals(cancel)
+            self._stop = functools.partial(asyncio.get_running_loop().call_soon_threadsafe, cancel.set)
+            self.heed(signal.SIGTERM, signal.SIGHUP)
             try:
                 outcome = await local.run(
                     request,
@@ -125,11 +142,3 @@ async def _give_up(cancel: asyncio.Event, outlets: tuple[Outlet, ...]) -> None:
     await asyncio.sleep(GRACE_SECONDS)
     for outlet in outlets:
         outlet.abandon()
-
-
-def _heed_signals(cancel: asyncio.Event) -> None:
-    """Take a signal as a wish to stop, unless we were started to ignore it, as by `nohup`."""
-    loop = asyncio.get_running_loop()
-    for number in STOPPING:
-        if signal.getsignal(number) != signal.SIG_IGN:
-            loop.add_signal_handler(number, cancel.set)
