@@ -7,6 +7,7 @@
     │   ├── CanonicalError  a value that RFC 8785 cannot spell
     │   └── PolicyError     a policy file is wrong, with line and column
     ├── SigningKeyError     a key cannot be made, read or used
+    ├── SecretError         a secret's source is broken, so nothing of it is given out
     ├── NotFoundError       a file or a record that was named does not exist
     ├── StoreError          the database or the blobs of a home cannot be used
     │   └── BusyError       another process, or another thread, is at the database
@@ -99,3 +100,9 @@ class PlaneError(TipstaffError):
         self.status = status
         self.code = code
         self.reasons = reasons
+
+
+class SecretError(TipstaffError):
+    """A secret that cannot be had from its source. Never carries a value, nor a part or the length of one."""
+
+    exit_code = 77

@@ -7,7 +7,7 @@ import subprocess
 from importlib import metadata
 from typing import Final
 
-from tipstaff.isolation import bubblewrap
+from tipstaff.isolation import places
 
 PATIENCE_SECONDS: Final = 10.0
 ABSENT: Final = "not there"
@@ -36,7 +36,7 @@ def _distribution() -> str:
 def _bubblewrap() -> str:
     try:
         told = subprocess.run(  # noqa: S603 - our own program by its full path, nothing of a user's is in it
-            [bubblewrap.PROGRAM, "--version"],
+            [places.BUBBLEWRAP, "--version"],
             stdin=subprocess.DEVNULL,
             capture_output=True,
             timeout=PATIENCE_SECONDS,

@@ -47,15 +47,13 @@ class Asked(msgspec.Struct, frozen=True, kw_only=True):
 
 def request_of(asked: Asked, around: Surroundings, user: str, door: str = "cli") -> Json:
     """Spell the Request; `user` asks where no principal is named."""
-    hosts, ways = _network(asked.allow_hosts)
     return {
         "requestedBy": actor_of(user if asked.principal is None else asked.principal),
         "door": door,
         "purpose": _text(asked.purpose, "--purpose"),
         "secretNames": [_text(name, "--secret") for name in asked.secrets],
         "files": _files(asked, around),
-        "network": {"allowHosts": hosts},
-        "egress": {"rules": ways},
+        "egress": {"rules": [_way_out(text) for text in asked.allow_hosts]},
         "limits": _limits(asked),
         "execution": _execution(asked),
         **({"isolation": _text(asked.tier, "--tier")} if asked.tier else {}),
@@ -116,18 +114,26 @@ def _limits(asked: Asked) -> Json:
     return {name: read(value, option) for name, read, value, option in readers if value is not None}
 
 
-def _network(hosts: tuple[str, ...]) -> tuple[list[str], list[Json]]:
-    """Tell hosts at any port from those at one: the latter need a rule of their own."""
-    plain, ways = [], []
-    for text in hosts:
-        host, colon, port = _text(text, "--allow-host").rpartition(":")
-        if not colon or host.endswith(":") or text.endswith("]"):  # an IPv6 address has colons of its own
-            plain.append(text)
-        elif not port.isdecimal() or not 0 < int(port) < 65536:  # noqa: PLR2004 - ports are 16 bits
-            raise UsageError(f"--allow-host: '{text}' has no port between 1 and 65535", hint="write example.com:443")
+def _way_out(text: str) -> Json:
+    """Read `HOST[:PORT]`, then `,opaque`, `,inspect` or `,address=ADDRESS` for what must be said besides."""
+    place, *more = _text(text, "--allow-host").split(",")
+    host, colon, port = place.rpartition(":")
+    if not colon or place.endswith("]") or (":" in host and not host.endswith("]")):
+        host, port = place, ""  # an IPv6 address has colons of its own
+    elif not port.isdecimal() or not 0 < int(port) < 65536:  # noqa: PLR2004 - ports are 16 bits
+        raise UsageError(f"--allow-host: '{text}' has no port between 1 and 65535", hint="write example.com:443")
+    way: Json = {"host": host, "ports": [int(port)] if port else []}
+    for word in more:
+        name, equals, address = word.partition("=")
+        if word in {"opaque", "inspect"}:
+            way[word] = True
+        elif name == "address" and equals and address:
+            way.setdefault("addresses", []).append(address)
         else:
-            ways.append({"host": host, "ports": [int(port)]})
-    return plain, ways
+            raise UsageError(
+                f"--allow-host: '{word}' is not known", hint="after the host: opaque, inspect or address=ADDRESS"
+            )
+    return way
 
 
 def _variables(env: Mapping[str, str]) -> dict[str, str]:

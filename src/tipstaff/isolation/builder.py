@@ -52,7 +52,7 @@ class Builder:
         usual = seccomp.Circumstances(counted="memory" in groups.folders)
         narrow_one = usual._replace(namespaces=False, mounts=stage.mode != "plain")
         self._filter = memory_file(seccomp.program(os.uname().machine, usual))
-        self._narrow = seccomp.program(os.uname().machine, narrow_one)
+        self._narrow = {tcp: seccomp.program(os.uname().machine, narrow_one._replace(tcp=tcp)) for tcp in (False, True)}
         self._nothing = os.open("/dev/null", os.O_RDWR | os.O_CLOEXEC)
         self._free: list[uids.Lease] = []
         self._serial = itertools.count()
@@ -143,7 +143,15 @@ class Builder:
         files = {path: os.fstat(descriptor) for path, descriptor in held}
         meant = {path: (file.st_dev, file.st_ino) for path, file in files.items()}
         return narrow.Narrowing(
-            room.workspace, room.readable, room.replaced, room.scratch_bytes, self._narrow, stage, uid, meant
+            workspace=room.workspace,
+            readable=room.readable,
+            replaced=room.replaced,
+            scratch_bytes=room.scratch_bytes,
+            filter=self._narrow[order.port > 0],
+            stage=stage,
+            uid=uid,
+            port=order.port,
+            meant=meant,
         )
 
     def _bound(self, sandbox: Sandbox, order: Order) -> None:

@@ -41,16 +41,24 @@ class Box:
         self.released = False
         self.listeners: dict[int, asyncio.Future[socket.socket]] = {}
 
-    async def listen(self, port: int) -> socket.socket:
-        """Give a socket that listens on 127.0.0.1:`port` inside the sandbox; SpawnerError when there is none."""
+    def listen(self, port: int) -> "asyncio.Future[socket.socket]":
+        """Ask for a socket that listens on 127.0.0.1:`port` inside the sandbox; asked at once, it comes before `ready`.
+
+        SpawnerError when there is none.
+        """
         made: asyncio.Future[socket.socket] = asyncio.get_running_loop().create_future()
         self.listeners[port] = made
         self._link.ask({"verb": "listen", "number": self.number, "port": port})
-        either: set[asyncio.Future[Any]] = {made, self.ended}
-        await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
-        if not made.done():
-            raise SpawnerError("the sandbox ended before a socket could listen in it")
-        return made.result()
+        if self.ended.done():
+            self.gone(self.ended.result())
+        return made
+
+    def gone(self, told: dict[str, Any]) -> None:
+        """Take the last that is heard of it."""
+        for made in self.listeners.values():
+            _refuse(made, SpawnerError("the sandbox ended before a socket could listen in it"))
+        _answer(self.ready, {})
+        _answer(self.ended, told)
 
     def release(self) -> None:
         """Let the command run."""
@@ -174,11 +182,9 @@ class Link:
         elif event == "failed":
             box = self._boxes.pop(told["number"])
             _refuse(box.ready, SpawnerError(told["why"]))
-            _answer(box.ended, told)
+            box.gone(told)
         elif event == "ended":
-            box = self._boxes.pop(told["number"])
-            _answer(box.ready, {})
-            _answer(box.ended, told)
+            self._boxes.pop(told["number"]).gone(told)
 
     def _listening(self, told: dict[str, Any], given: list[socket.socket]) -> None:
         box = self._boxes.get(told["number"])
@@ -201,8 +207,7 @@ class Link:
             self._drop()
         _refuse(self.settled, SpawnerError("the process that builds sandboxes ended at its start"))
         for box in self._boxes.values():
-            _answer(box.ready, {})
-            _answer(box.ended, {"event": "orphaned"})
+            box.gone({"event": "orphaned"})
         self._boxes.clear()
 
     async def close(self) -> None:

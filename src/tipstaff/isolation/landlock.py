@@ -23,7 +23,8 @@ _TCP: Final = 0b11  # bind and connect
 _SCOPES: Final = 0b11  # abstract sockets and signals
 _WITH_NETWORK: Final = 4
 _WITH_SCOPES: Final = 6
-_PATH_BENEATH: Final = 1
+_PATH_BENEATH, _NET_PORT = 1, 2
+_CONNECT: Final = 0b10
 _VERSION: Final = 1
 
 _CREATE_RULESET, _ADD_RULE, _RESTRICT_SELF = 444, 445, 446  # the same for every architecture
@@ -64,14 +65,19 @@ def attributes(found: int) -> bytes:
     return struct.pack("=QQQ", everything(found), network, scopes)[:size]
 
 
-def restrict(rules: list[Rule]) -> int:
-    """Restrict the calling thread, which must have no_new_privs, for ever; gives the version. OSError without one."""
+def restrict(rules: list[Rule], port: int = 0) -> int:
+    """Restrict the calling thread, which must have no_new_privs, for ever; gives the version. OSError without one.
+
+    Connections by TCP may go to `port`, if it is one, of whatever host: Landlock knows no addresses.
+    """
     found = version()
     wanted = attributes(found)
     ruleset = kernel.call(_CREATE_RULESET, wanted, ctypes.c_size_t(len(wanted)), 0)
     try:
         for rule in rules:
             _add(ruleset, rule, everything(found))
+        if port and found >= _WITH_NETWORK:
+            kernel.call(_ADD_RULE, ruleset, _NET_PORT, struct.pack("=QQ", _CONNECT, port), 0)
         kernel.call(_RESTRICT_SELF, ruleset, 0)
     finally:
         os.close(ruleset)

@@ -41,6 +41,7 @@ class Narrowing(NamedTuple):
     filter: bytes
     stage: str  # the folder of the spawner's mounts, to be taken out of sight; empty where nothing can be mounted
     uid: int
+    port: int  # where connections may go, if anywhere
     meant: dict[str, tuple[int, int]]  # which very folder or file a granted path was, where nothing can be mounted
 
 
@@ -81,7 +82,7 @@ def _make_place(tree: int, place: str) -> None:
 def close(wanted: Narrowing, workspace: str) -> dict[str, Any]:
     """Take away, for good, every right that the command is not to have; says what then really holds."""
     kernel.control(_NO_NEW_PRIVILEGES, 1)
-    found = landlock.restrict(rules(wanted, workspace, os.getpid())) if landlock.version() else 0
+    found = landlock.restrict(rules(wanted, workspace, os.getpid()), wanted.port) if landlock.version() else 0
     _filter(wanted.filter)
     return {"landlock": found, "listed": _listed("/"), "sockets": [family for family in _FAMILIES if _made(family)]}
 

@@ -4,6 +4,7 @@ It runs on the host's own kernel and file system, narrowed: never as the host's 
 signing keys, which is so when it runs as ourselves and the kernel has no Landlock.
 """
 
+import socket
 from collections.abc import Mapping
 from typing import Any, Final
 
@@ -15,22 +16,28 @@ _FILTERED: Final = "2"  # SECCOMP_MODE_FILTER
 _SCOPED: Final = 6  # the version of Landlock that holds back signals
 _OWN_COUNT: Final[tuple[Strength, str]] = ("enforced", "RLIMIT_NPROC of a uid of its own")
 _SHARED_COUNT: Final[tuple[Strength, str]] = ("weaker", "RLIMIT_NPROC counts all processes of the user")
+ON_TRUST: Final[tuple[Strength, str]] = (
+    "unenforceable",
+    "the host's own network: variables lead to the gate, and nothing keeps a command to it",
+)
+_INTERNET: Final = {int(socket.AF_INET), int(socket.AF_INET6)}
 KEYS_IN_REACH: Final = (
     "this kernel has no Landlock and the command would run as ourselves, so it could read our signing keys; use Linux "
     "5.13 or newer with Landlock, run as root, or use the tier bwrap"
 )
 
 
-def breaches(facts: Mapping[str, Any]) -> list[str]:
+def breaches(plan: Plan, facts: Mapping[str, Any]) -> list[str]:
     """List what is not as it must be for every run."""
     status, told = facts["status"], facts["told"]
+    sockets = set(told.get("sockets", ("unknown",)))
     alone = _alone(facts)
     checks = {
         "it runs as the host's root": "0" not in status["Uid"].split() and bool(status["Uid"]),
         "it has capabilities": all(not status[name].strip("0") for name in ("CapEff", "CapPrm")),
         "it could gain privileges": status["NoNewPrivs"] == "1",
         "its system calls are not filtered": status["Seccomp"] == _FILTERED,
-        "it can make sockets": told.get("sockets") == [],
+        "it can make sockets": sockets <= (_INTERNET if plan.on_trust else set()),
         KEYS_IN_REACH: alone or bool(told.get("landlock")),
         "Landlock does not hold": not told.get("landlock") or told.get("listed") is False,
     }
@@ -45,6 +52,8 @@ def judge(plan: Plan, facts: Mapping[str, Any]) -> tuple[Verdict, ...]:
         **_shown(facts["told"].get("landlock", 0), mode=facts["mode"], alone=_alone(facts)),
         "restricted": restricted(plan),
     }
+    if plan.on_trust:
+        said |= {"network": ON_TRUST, "hosts": ON_TRUST}
     if not said["pids"][1].startswith("control group"):
         said["pids"] = _counted(facts)
     return spelled(said)
@@ -63,7 +72,8 @@ def promised(settled: Mapping[str, Any]) -> tuple[Verdict, ...]:
         "restricted": ("weaker", "a program of that name can be copied or renamed inside the sandbox"),
     }
     held: dict[Clause, tuple[Strength, str]] = dict.fromkeys(groups["controllers"], ("enforced", by))
-    return spelled({**without, **held, **_shown(settled["landlock"], mode=settled["mode"], alone=alone)})
+    shown = _shown(settled["landlock"], mode=settled["mode"], alone=alone)
+    return spelled({**without, **held, **shown, "hosts": ON_TRUST})
 
 
 def _counted(facts: Mapping[str, Any]) -> tuple[Strength, str]:

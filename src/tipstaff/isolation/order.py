@@ -22,6 +22,7 @@ class Order(NamedTuple):
     pids: int
     disk_bytes: int
     files: tuple[tuple[str, str], ...] = ()  # (where inside, content)
+    port: int = 0  # without a network of its own: where it may connect to, on trust; 0: nowhere
 
 
 def encode(order: Order) -> bytes:

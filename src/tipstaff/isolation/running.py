@@ -34,7 +34,7 @@ class Judging(NamedTuple):
     """How one kind of sandbox is judged by what the kernel says of it."""
 
     kind: Kind
-    breaches: Callable[[Mapping[str, Any]], list[str]]
+    breaches: Callable[[Plan, Mapping[str, Any]], list[str]]
     judge: Callable[[Plan, Mapping[str, Any]], tuple[Verdict, ...]]
 
 
@@ -75,6 +75,8 @@ class Making:
             self._streams.close()
             raise
         self._streams.hand_over()
+        inside = plan.port if judging.kind == "bwrap" else 0
+        self._listening = self._box.listen(inside) if inside else None
 
     async def run(self, passage: Passage) -> Ended:
         """Stay with the sandbox until it is gone."""
@@ -84,7 +86,7 @@ class Making:
         except SpawnerError as error:
             return endings.setup_failed(str(error))
         finally:
-            self._streams.close()
+            self._close()
 
     async def abandon(self) -> None:
         """End it: nobody will let its command go."""
@@ -92,7 +94,13 @@ class Making:
         try:
             await asyncio.shield(self._box.ended)
         finally:
-            self._streams.close()
+            self._close()
+
+    def _close(self) -> None:
+        """Close what nobody took."""
+        self._streams.close()
+        if self._listening is not None and self._listening.done() and self._listening.exception() is None:
+            self._listening.result().close()
 
     async def _through(self) -> Ended:
         box, problem = self._box, ""
@@ -100,7 +108,7 @@ class Making:
             facts = await self._ready()
             judged = self._judging.judge(self.plan, facts) if facts else ()
             if facts:
-                problem = await _problem(self._judging.breaches(facts), judged, self._passage.gate)
+                problem = await _problem(self._judging.breaches(self.plan, facts), judged, self._passage.gate)
                 if problem:
                     box.end("setup-failed")
                 else:
@@ -116,6 +124,10 @@ class Making:
     async def _released(self) -> None:
         """Let the command go, and stay with it until its output has ended."""
         box, passage = self._box, self._passage
+        if self._listening is not None:
+            with await self._listening as listener:
+                if passage.outlet is not None:
+                    passage.outlet(listener.dup())
         feeding = asyncio.create_task(self._streams.feed())
         try:
             with _stopping(box, passage.cancel, (self.plan.limits.time_ms or 0) / 1000, "timed-out"):
@@ -142,6 +154,7 @@ def order(plan: Plan, kind: Kind) -> Order:
         readable=tuple(map(str, plan.readable)),
         masked=plan.masked,
         files=plan.files,
+        port=plan.port if plan.on_trust else 0,
         **{name: limits[name] for name in ("memory_bytes", "cpu_millis", "pids", "disk_bytes")},
     )
 

@@ -50,6 +50,7 @@ class Sandbox:
         self.holdings = holdings
         self.memory_limit = 0  # set when nobody but us counts
         self.disk_limit = 0
+        self.ports: list[int] = []  # where sockets of ours are to listen inside
         self.measure: trees.Measure | None = None
         self.own_view = True  # its temporary folders are its own, and counted
         self.first = 0

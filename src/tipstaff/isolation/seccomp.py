@@ -68,9 +68,11 @@ OPENS: Final = {"open": 1, "openat": 2}  # which argument has the flags; the nex
 NAMESPACES: Final = 0x7E020000  # every CLONE_NEW* that clone takes
 TERMINAL_INPUT: Final = (0x5412, 0x541C)  # TIOCSTI, TIOCLINUX
 PERSONALITIES: Final = (0, 0x8, 0x20000, 0x20008, 0xFFFFFFFF)  # Linux, uname26, 32 bits, both, and "which one?"
+IPPROTO_TCP: Final = 6
 AF_UNIX, AF_INET, AF_INET6, AF_NETLINK = 1, 2, 10, 16
 NETLINK_ROUTE: Final = 0
 SOCKET_KIND: Final = 0xF  # the rest of the argument is SOCK_CLOEXEC and SOCK_NONBLOCK
+SOCK_STREAM: Final = 1
 SOCK_RAW: Final = 3
 SOCK_PACKET: Final = 10
 
@@ -90,6 +92,7 @@ class Circumstances(NamedTuple):
     namespaces: bool = True  # it has namespaces of its own
     counted: bool = True  # its memory is counted by a control group
     mounts: bool = True  # what it does not own is mounted read-only, or not at all
+    tcp: bool = False  # without namespaces: connections by TCP can be made, and no other socket
 
 
 USUAL: Final = Circumstances()
@@ -103,7 +106,7 @@ def program(machine: str, where: Circumstances = USUAL) -> bytes:
 def instructions(architecture: Architecture, where: Circumstances = USUAL) -> list[Instruction]:
     """List the filter's instructions. Every block either returns or leaves the call's number in A."""
     numbers = architecture.numbers
-    shared = [] if where.namespaces else _shared(numbers)
+    shared = [] if where.namespaces else _shared(numbers, _tcp() if where.tcp else _fail(errno.EACCES))
     denied = DENIED if where.mounts else (*DENIED, *BY_PATH)
     gone = ABSENT if where.counted else (*ABSENT, *UNCOUNTED)
     refused = [step for name in denied if name in numbers for step in _when(numbers[name], _fail(errno.EPERM))]
@@ -126,11 +129,19 @@ def instructions(architecture: Architecture, where: Circumstances = USUAL) -> li
     ]
 
 
-def _shared(numbers: dict[str, int]) -> list[Instruction]:
+def _shared(numbers: dict[str, int], socket: list[Instruction]) -> list[Instruction]:
     """Close what namespaces would: networks, other processes' limits, memory and messages shared by number."""
     alike = [step for name in SHARED_BY_NUMBER for step in _when(numbers[name], _fail(errno.ENOSYS))]
     own = [_argument(0), Instruction(EQUAL, 0, 1, 0), _return(ALLOW), *_fail(errno.EPERM)]
-    return [*_when(numbers["socket"], _fail(errno.EACCES)), *_when(numbers["prlimit64"], own), *alike]
+    return [*_when(numbers["socket"], socket), *_when(numbers["prlimit64"], own), *alike]
+
+
+def _tcp() -> list[Instruction]:
+    """Let streams of both internets be made, by TCP and nothing else (MPTCP and SCTP are streams, too)."""
+    protocol = [_argument(2), *_one_of((0, IPPROTO_TCP), [_return(ALLOW)]), *_fail(errno.EACCES)]
+    refused = _fail(errno.EACCES)
+    stream = [_argument(1), Instruction(AND, 0, 0, SOCKET_KIND), *_when(SOCK_STREAM, protocol), *refused]
+    return [_argument(0), *_one_of((AF_INET, AF_INET6), stream), *refused]
 
 
 def _architecture(audit: int) -> list[Instruction]:

@@ -90,7 +90,10 @@ class Spawner:
         if asked["verb"] == "start":
             self._start(number, descriptors)
         elif number in self._sandboxes and asked["verb"] == "listen":
-            self._listen(self._sandboxes[number], asked["port"])
+            sandbox = self._sandboxes[number]
+            sandbox.ports.append(asked["port"])
+            if sandbox.announced:
+                self._listen(sandbox)
         elif number in self._sandboxes and asked["verb"] == "release":
             self._sandboxes[number].release()
         elif number in self._sandboxes and asked["verb"] == "end":
@@ -113,18 +116,24 @@ class Spawner:
         if sandbox.problem:
             self._end(sandbox, "setup-failed")
 
-    def _listen(self, sandbox: Sandbox, port: int) -> None:
-        told = {"event": "listening", "number": sandbox.number, "port": port}
-        try:
-            network = sandbox.network()
+    def _listen(self, sandbox: Sandbox) -> None:
+        """Make the sockets that were asked for, in a sandbox that has a network by now."""
+        while sandbox.ports:
+            port = sandbox.ports.pop()
+            told = {"event": "listening", "number": sandbox.number, "port": port}
             try:
-                made = listen.listener(network, port)
-            finally:
-                os.close(network)
-        except OSError as error:
-            self._say({**told, "why": str(error)})
-            return
-        self._say(told, made)
+                made = self._listener(sandbox, port)
+            except OSError as error:
+                self._say({**told, "why": str(error)})
+            else:
+                self._say(told, made)
+
+    def _listener(self, sandbox: Sandbox, port: int) -> int:
+        network = sandbox.network()
+        try:
+            return listen.listener(network, port, masters=self._builder.stage.mode != "plain")
+        finally:
+            os.close(network)
 
     def _end(self, sandbox: Sandbox, cause: str) -> None:
         self._ending.setdefault(sandbox.number, time.monotonic() + _STUBBORN_SECONDS)
@@ -154,6 +163,7 @@ class Spawner:
             except OSError:  # it died while we looked
                 self._end(sandbox, "setup-failed")
                 return
+            self._listen(sandbox)
             facts["mode"] = self._builder.stage.mode
             self._say({"event": "ready", "number": sandbox.number, "facts": facts})
 

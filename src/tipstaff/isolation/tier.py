@@ -6,6 +6,7 @@ weaker, read back for this very run. It never falls back to a weaker tier. Every
 """
 
 import asyncio
+import socket
 from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
 from typing import Literal, Protocol
@@ -21,6 +22,8 @@ Sink = Callable[[bytes], Awaitable[None] | None]
 # Asked once, when the sandbox stands and its command waits, with what was read back: an empty answer lets the command
 # go, any other is the reason why it never runs.
 Gate = Callable[[tuple[Verdict, ...]], Awaitable[str]]
+# Takes the socket that listens inside, before the command is let go; without a taker nobody listens.
+Outlet = Callable[[socket.socket], None]
 
 
 class Source(Protocol):
@@ -44,6 +47,8 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     readable: tuple[Path, ...] = ()  # shown at the same place, read-only
     masked: tuple[str, ...] = ()  # names of programs that do not exist inside
     kill_output_bytes: int | None = None  # of both streams; None: what passes through is never cut
+    port: int = 0  # of 127.0.0.1 inside, where a socket of ours is the only way out; 0: there is none
+    on_trust: bool = False  # the host's own network, which nothing keeps it from; only `process` can do no better
 
 
 def dropped(_: bytes) -> None:
@@ -58,6 +63,7 @@ class Passage(msgspec.Struct, frozen=True, kw_only=True):
     stderr: Sink = dropped
     cancel: asyncio.Event = msgspec.field(default_factory=asyncio.Event)
     gate: Gate | None = None
+    outlet: Outlet | None = None
 
 
 class Ended(msgspec.Struct, frozen=True, kw_only=True):

@@ -11,12 +11,13 @@ from tipstaff.isolation.tier import Plan
 from tipstaff.model.tiers import Clause, Strength, Verdict, at_best
 
 NAMESPACES: Final = {"cgroup", "ipc", "mnt", "net", "pid", "user", "uts"}
+_WAY_OUT: Final = "the only way out is a gate of ours, which lets through what the contract names"
 _FILTERED: Final = "2"  # SECCOMP_MODE_FILTER
 _SAMPLED: Final[tuple[Strength, str]] = ("weaker", "looked at every 25 ms, no control group")
 _UNBOUNDED: Final[tuple[Strength, str]] = ("unenforceable", "no control group: all processors can be used")
 
 
-def breaches(facts: Mapping[str, Any]) -> list[str]:
+def breaches(_plan: Plan, facts: Mapping[str, Any]) -> list[str]:
     """List what is not as it must be for every run."""
     status = facts["status"]
     missing = sorted(NAMESPACES - set(facts["own"]))
@@ -35,7 +36,7 @@ def judge(plan: Plan, facts: Mapping[str, Any]) -> tuple[Verdict, ...]:
     """Give the verdict on every clause for this very run."""
     said: dict[Clause, tuple[Strength, str]] = {
         "network": ("enforced", "a network namespace with nothing but lo, which is checked for this run"),
-        "hosts": ("enforced", "no host can be reached"),
+        "hosts": ("enforced", _WAY_OUT if plan.port else "no host can be reached"),
         **bounded(plan, facts),
         "disk": ("weaker", disk(plan)),
         "time": ("enforced", "the whole process namespace is killed"),

@@ -30,6 +30,7 @@ from tipstaff.runner.client import InProcess
 from tipstaff.runner.loop import Done, Runner
 from tipstaff.session import Host, Outside
 from tipstaff.session.plan import UnfitContractError, plan_of
+from tipstaff.session.reach import usual_way
 
 Json = dict[str, Any]
 Answer = TypeVar("Answer")
@@ -90,7 +91,7 @@ class Local:
             done = await self._carried_out(intake.run_id, head_start.shared())
             if done is None:
                 return outcomes.unapproved(intake, self.plane.run(intake.run_id))
-        return outcomes.ran(intake, done.receipt, done.ended, self._store.blobs.get if keep_output else None)
+        return outcomes.ran(intake, done, self._store.blobs.get if keep_output else None)
 
     async def _ask_plane(self, step: Callable[[], Answer]) -> Answer:
         """Have the plane do something at once, or on a thread where it would keep all other runs waiting."""
@@ -196,10 +197,10 @@ class _HeadStart:
 
     def take(self, contract: Json) -> None:
         """Begin, if nothing was begun yet and nothing stands in the way."""
-        tier = self._tiers.get(contract["tier"])
-        if self._ahead is None and tier is not None and not contract["secrets"] and _on_loop():
+        tier, way = self._tiers.get(contract["tier"]), usual_way(contract)
+        if self._ahead is None and tier is not None and way and not contract["secrets"] and _on_loop():
             with suppress(UnfitContractError):  # the session will say so
-                self._ahead = tier.begin(plan_of(contract, {}, os.environ), self._outside.stdin)
+                self._ahead = tier.begin(plan_of(contract, {}, os.environ, way), self._outside.stdin)
 
     def shared(self) -> Outside:
         """Give what the run shares with whoever asked for it, the sandbox with it."""

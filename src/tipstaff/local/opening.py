@@ -6,6 +6,7 @@
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from typing import Final
 
 from tipstaff.home import Home
@@ -16,6 +17,12 @@ from tipstaff.store import Owner, Store
 
 _OWNER_BYTES: Final = 8
 Opened = tuple[Plane, Store, Identity]
+
+
+def _read_secret(home: Home, name: str) -> str | None:
+    from tipstaff.secrets.sources import Sources  # noqa: PLC0415 - most runs have no secret
+
+    return Sources(home.root, os.environ).read(name)
 
 
 @contextmanager
@@ -45,6 +52,7 @@ def opened(home: Home, policy: Policy, *, owned: bool) -> Iterator[Opened]:
                 random=os.urandom,
                 owner=owner,
                 known=identity.known,
+                read_secret=partial(_read_secret, home),
                 most_home_bytes=most_home_bytes(os.environ),
             )
         )

@@ -5,10 +5,10 @@ from typing import Any, Final
 
 import msgspec
 
-from tipstaff.isolation.tier import Ended
 from tipstaff.model.decision import Decision
 from tipstaff.model.outcome import Outcome, StreamRecord
 from tipstaff.plane import Queued, Refused, Waiting
+from tipstaff.runner.loop import Done
 
 Json = dict[str, Any]
 REFUSED_EXIT_CODE: Final = 126
@@ -32,8 +32,9 @@ def unapproved(intake: Waiting | Queued, run: Json) -> Outcome:
     )
 
 
-def ran(intake: Waiting | Queued, receipt: Json, ended: Ended, read: Callable[[str], bytes] | None) -> Outcome:
+def ran(intake: Waiting | Queued, done: Done, read: Callable[[str], bytes] | None) -> Outcome:
     """There is a receipt, whatever it says."""
+    receipt, ended = done.receipt, done.ended
     streams = msgspec.convert(receipt.get("streams", {}), dict[str, StreamRecord])
     kept = {name: read(record.kept) for name, record in streams.items() if read is not None and record.kept}
     return Outcome(
@@ -46,6 +47,7 @@ def ran(intake: Waiting | Queued, receipt: Json, ended: Ended, read: Callable[[s
         stdout=kept.get("stdout", b""),
         stderr=kept.get("stderr", b""),
         streams=streams,
+        refusals=done.refusals,
         enforcement=ended.verdicts,
         usage=ended.usage,
         receipt=receipt,

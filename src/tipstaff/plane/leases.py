@@ -7,7 +7,7 @@ not happen. Which runs are lost is the business of `lost`.
 
 from typing import Any, Final
 
-from tipstaff.errors import InputError, PlaneError, SigningKeyError
+from tipstaff.errors import InputError, PlaneError, SecretError, SigningKeyError
 from tipstaff.keys import PublicKey
 from tipstaff.plane.approvals import shortfalls
 from tipstaff.plane.authority import Authority
@@ -114,16 +114,29 @@ class Leases:
 
     def _secrets(self, run: Run) -> list[Json] | None:
         """Read every secret of the contract. One that is not there ends the run; then there is None."""
-        values = {secret["name"]: self._authority.read_secret(secret["name"]) for secret in run.contract["secrets"]}
-        missing = sorted(name for name, value in values.items() if value is None)
-        if not missing:
-            return [{"name": name, "value": value} for name, value in values.items()]
-        cause = failed("secrets.missing", "secret_release_denied", f"there is no secret {', '.join(missing)}")
+        if not run.contract["secrets"]:
+            return []
+        self._store.database.take_time()  # a source may be a program
+        try:
+            return self._read(run.contract)
+        except SecretError as error:
+            cause = failed("secrets.missing", "secret_release_denied", str(error))
         with self._store.database.transaction(durable=True):
             now = self._store.runs.get(run.run_id)
             if now.state == "created":
                 refuse_run(self._authority, now, cause)
         return None
+
+    def _read(self, contract: Json) -> list[Json]:
+        values = {secret["name"]: self._authority.read_secret(secret["name"]) for secret in contract["secrets"]}
+        if missing := sorted(name for name, value in values.items() if value is None):
+            raise SecretError(f"there is no secret {', '.join(missing)}", hint="see: tipstaff secrets list")
+        if told := sorted(name for name, value in values.items() if value and _tells(contract, value)):
+            raise SecretError(
+                f"the command itself holds the value of {', '.join(told)}, where it is recorded",
+                hint="name the variable in the command instead, in single quotes",
+            )
+        return [{"name": name, "value": value} for name, value in values.items()]
 
     def _take(self, seen: Run, runner: Runner, secrets: list[Json], body: Json) -> Json | None:
         """Claim a run that was seen waiting; None when another was faster, or an approval has run out."""
@@ -156,6 +169,14 @@ class Leases:
             "events": events,
             "secrets": secrets,
         }
+
+
+def _tells(value: Any, secret: str) -> bool:
+    """Say whether a secret stands in a contract, which is kept: then it is none any more."""
+    if isinstance(value, str):
+        return secret in value
+    parts = (*value, *value.values()) if isinstance(value, dict) else value if isinstance(value, list) else ()
+    return any(_tells(part, secret) for part in parts)
 
 
 def _knows(body: Json) -> list[Any]:

@@ -136,9 +136,10 @@ def _what(case: Case) -> str:
 
 def _effective(case: Case, findings: Findings, matching: list[Rule]) -> Effective:
     """Make every remaining check and put together what they grant."""
-    reach = network.check(case, findings)
+    leases = secrets.check(case, findings)
+    reach = network.inspected(network.check(case, findings), leases, findings)
     folders = files.check(case, findings)
-    bounds = limits.check(case, findings, matching)
+    bounds = limits.check(case, findings, matching, leases)
     sandbox = tiers.check(case, findings, matching, hosts=bool(reach.egress))
     tables = case.policy.tables
     return Effective(
@@ -150,7 +151,7 @@ def _effective(case: Case, findings: Findings, matching: list[Rule]) -> Effectiv
         default_deny=reach.default_deny,
         egress=reach.egress,
         denied_hosts=tables.denied_hosts,
-        secrets=secrets.check(case, findings),
+        secrets=leases,
         inherit=environment.check(case, findings),
         workspace=folders.workspace,
         in_place=folders.in_place,

@@ -175,10 +175,10 @@ def _secret(secret: document.SecretGrant, path: Path) -> Iterator[Fault]:
     yield from _web(path, secret.methods, secret.paths)
     if secret.way == "inject" and not (secret.header and secret.hosts):
         yield Fault((*path, "way"), "a secret that is injected needs a `header` and the `hosts` that may see it")
-    if secret.way == "env" and (secret.header or secret.hosts or secret.methods or secret.paths):
+    if secret.way == "env" and (secret.header or secret.hosts or secret.methods or secret.paths or secret.uses):
         yield Fault(
             (*path, "name"),
-            "a secret in the environment cannot be held to a header, hosts, methods or paths",
+            "a secret in the environment cannot be held to a header, hosts, methods, paths or uses",
             "write `way: inject`",
         )
 

@@ -31,6 +31,7 @@ class Done(msgspec.Struct, frozen=True):
     run_id: str
     receipt: Json
     ended: Ended
+    refusals: tuple[str, ...] = ()  # what was refused while it ran
 
 
 class Runner:
@@ -61,10 +62,10 @@ class Runner:
         session = Session(self._host, claim.contract, claim.events, claim.secrets)
         lease = _Lease(self._client, claim)
         async with lease.kept(session, outside):
-            told = await session.carry_out(outside, lease.release)
+            told = await session.carry_out(outside, lease)
         receipt = signed(told.receipt, self._key, "runner")
         countersigned = await self._client.complete(lease.claim, receipt, told.events)
-        return Done(claim.run_id, countersigned, told.ended)
+        return Done(claim.run_id, countersigned, told.ended, told.refusals)
 
     def _refuse_forged(self, claim: Claim) -> None:
         """Refuse a contract that our plane did not sign, or that is not for here and now."""
@@ -91,6 +92,11 @@ class _Lease:
         """Send the events that must be durable before the command is let go."""
         async with self._turn:
             return await self._client.append(self.claim, events, release=True)
+
+    async def tell(self, events: Sequence[Json]) -> None:
+        """Send events."""
+        async with self._turn:
+            await self._client.append(self.claim, events)
 
     @asynccontextmanager
     async def kept(self, session: Session, outside: Outside) -> AsyncIterator[None]:

@@ -1,7 +1,8 @@
 """What a command prints: handed on as it comes, counted, hashed whole, and kept up to a size.
 
 The kept copy is capped and says so at its end; what passes through is never cut. Memory stays flat, because the copy
-goes to a blob as it grows. With nobody to hand output on to, it is only kept.
+goes to a blob as it grows. Secrets are taken out before anything else is done with it. With nobody to hand output on
+to, it is only kept.
 """
 
 import asyncio
@@ -11,6 +12,7 @@ from typing import Final
 from tipstaff.isolation.tier import Sink
 from tipstaff.model.blobs import BlobStore
 from tipstaff.model.outcome import StreamRecord
+from tipstaff.session.held import Passing
 
 LONG: Final = 64 * 1024  # from here on keeping it takes a sync of the disk, which nobody should wait for on the loop
 
@@ -23,9 +25,14 @@ class Capture:
         self._writer = blobs.writer() if blobs is not None else None
         self._digest = sha256()
         self._bytes = 0
+        self._passages: list[tuple[Passing, Sink]] = []
 
-    def sink(self, onward: Sink | None) -> Sink:
-        """Give the sink that counts, keeps, and hands on."""
+    def sink(self, onward: Sink | None, passing: Passing | None = None) -> Sink:
+        """Give the sink that counts, keeps, and hands on; `passing` takes out first what nobody may see."""
+        if passing is not None:
+            released = self.sink(onward)
+            self._passages.append((passing, released))
+            return lambda chunk: released(clean) if (clean := passing.feed(chunk)) else None
         if onward is None:
             return self._take
 
@@ -43,7 +50,10 @@ class Capture:
         self._left -= len(chunk)
 
     async def finish(self) -> StreamRecord:
-        """Keep the copy, and say what passed."""
+        """Keep the copy, and say what passed; what was held back until the end comes out first."""
+        for passing, released in self._passages:
+            if (tail := passing.end()) and (waiting := released(tail)) is not None:
+                await waiting
         truncated = self._left < 0
         kept = None
         if self._writer is not None:

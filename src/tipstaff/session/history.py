@@ -32,6 +32,10 @@ class History:
         self.chain.add(link)
         self._unsent.append(link)
 
+    def put_back(self, events: list[Json]) -> None:
+        """Take back events that could not be sent."""
+        self._unsent = events + self._unsent
+
     def unsent(self) -> list[Json]:
         """Give the events that were not given before."""
         events, self._unsent = self._unsent, []

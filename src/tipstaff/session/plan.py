@@ -1,8 +1,8 @@
 """From a contract to the plan that a tier runs. Pure: the host's variables are passed in.
 
 Variables, later wins: ours, the released secrets by name, what is inherited, what the request sets, the mapped
-secrets; then ours again, which no request can set. A contract that asks for what this version cannot do is refused
-with the protocol's name for that, before anything is built.
+secrets; then ours again, which no request can set: programs, home, and the way out. A contract that asks for what this
+version cannot do is refused with the protocol's name for that, before anything is built.
 """
 
 from collections.abc import Mapping
@@ -26,6 +26,7 @@ from tipstaff.model.execution import (
     shell_hash,
 )
 from tipstaff.model.limits import Limits
+from tipstaff.session.reach import Way
 
 Json = dict[str, Any]
 PATH: Final = "/usr/local/bin:/usr/bin:/bin"
@@ -44,16 +45,16 @@ class UnfitContractError(Exception):
         self.message = message
 
 
-def plan_of(contract: Json, secrets: Mapping[str, str], host: Mapping[str, str]) -> Plan:
-    """Say what the contract's command is on this host; UnfitContractError when there is no way."""
+def plan_of(contract: Json, secrets: Mapping[str, str], host: Mapping[str, str], way: Way) -> Plan:
+    """Say what the contract's command is on this host, with its way out; UnfitContractError when it cannot be had."""
     _refuse_unbuilt(contract)
     execution = execution_of(contract)
     argv, files = _command(execution)
     granted, restricted = contract.get("files", {}), contract.get("restricted", {})
     return Plan(
         argv=argv,
-        files=files,
-        environ=environment(execution, secrets, host),
+        files=files + way.files,
+        environ={**environment(execution, secrets, host), **way.environ},
         limits=msgspec.convert(contract["limits"], Limits),
         cwd=getattr(execution, "cwd", "."),
         workspace=Path(granted["workspace"]) if granted.get("workspace") else None,
@@ -61,6 +62,8 @@ def plan_of(contract: Json, secrets: Mapping[str, str], host: Mapping[str, str])
         readable=tuple(map(Path, granted.get("readable", ()))),
         masked=tuple(restricted.get("names", ())) if restricted.get("mask") else (),
         kill_output_bytes=execution.log.max_bytes,
+        port=way.port,
+        on_trust=way.on_trust,
     )
 
 
@@ -122,7 +125,5 @@ def _interpreted(
 
 def _refuse_unbuilt(contract: Json) -> None:
     """Refuse what would silently be less than the contract says."""
-    if contract["network"].get("allowHosts") or not contract["network"].get("defaultDeny", True):
-        raise UnfitContractError("capability_mismatch", "hosts cannot be reached from a sandbox in this version")
     if contract["workspace"].get("treeHash") != _EMPTY:
         raise UnfitContractError("capability_mismatch", "a captured workspace cannot be unpacked in this version")

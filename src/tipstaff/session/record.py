@@ -45,6 +45,7 @@ class Account(msgspec.Struct, frozen=True):
     executed_at: str  # empty when no command ran
     ended_at: str
     host: Json
+    leaks: list[Json] | None = None  # secrets that were found in output and records; None where there were none to find
 
 
 def failure_message(ended: Ended) -> str:
@@ -102,7 +103,8 @@ def receipt_of(contract: Json, chain: Chain, account: Account) -> Json:
         "usage": to_wire(ended.usage),
         **copies(chain),
     }
-    return receipt | ({"executionStartedAt": account.executed_at} if account.executed_at else {})
+    receipt |= {"executionStartedAt": account.executed_at} if account.executed_at else {}
+    return receipt if account.leaks is None else receipt | {"leaks": account.leaks}
 
 
 def status_of(ended: Ended) -> str:

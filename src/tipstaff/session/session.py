@@ -4,35 +4,43 @@
 2. While the sandbox is being built, the plane is told that the workspace stands; the command is let go only when that
    word is durable and the sandbox, as read back, holds what the contract demands.
 3. Output is handed on and kept; a limit, or whoever asked, may stop it.
-4. Events and receipt are written from what was seen.
+4. Who knocks at the gate is judged by the contract's rules, and each attempt is an event, sent on soon.
+5. Events and receipt are written from what was seen. Secrets are taken out of output, events and reasons.
 Knows no database and no plane: both are handed in.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final
+import os
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 import msgspec
 
 from tipstaff.canonical import digest
+from tipstaff.errors import PlaneError, TipstaffError
 from tipstaff.isolation.tier import Ahead, Ended, Passage, Plan, Sink, Source, Tier
 from tipstaff.model.blobs import BlobStore
 from tipstaff.model.outcome import StreamRecord
 from tipstaff.model.tiers import Verdict
 from tipstaff.model.times import Clock, timestamp
 from tipstaff.session.capture import Capture
+from tipstaff.session.held import Held
 from tipstaff.session.history import History
 from tipstaff.session.plan import UnfitContractError, command_hash, execution_of, plan_of
+from tipstaff.session.reach import Reach
 from tipstaff.session.record import FAILURES, Account, failure_message, receipt_of, status_of, too_weak
 
 if TYPE_CHECKING:
+    from tipstaff.egress.options import Ask
     from tipstaff.model.events import FailureClass
 
 Json = dict[str, Any]
-Release = Callable[[Sequence[Json]], Awaitable[Json | None]]  # events that must be durable → who cancelled meanwhile
 CLOSED_DISCLOSURES: Final = ("none", "metadata-only")  # under these no output leaves the runner
 LOG: Final = "session-log"
 SETUP_FAILED: Final = 125
+TELL_SECONDS: Final = 1.0  # how long an event waits for others before it is sent
 
 
 class Host(msgspec.Struct, frozen=True, kw_only=True):
@@ -45,12 +53,23 @@ class Host(msgspec.Struct, frozen=True, kw_only=True):
     facts: Json
 
 
+class Line(Protocol):
+    """A session's line to its plane."""
+
+    async def release(self, events: Sequence[Json]) -> Json | None:
+        """Send events that must be durable before the command is let go; says who wants the run stopped."""
+
+    async def tell(self, events: Sequence[Json]) -> None:
+        """Send events; PlaneError when they did not arrive."""
+
+
 class Outside(msgspec.Struct, frozen=True, kw_only=True):
     """What one run shares with whoever asked for it."""
 
     stdin: Source | None = None
     stdout: Sink | None = None
     stderr: Sink | None = None
+    ask: "Ask | None" = None  # whether a host may be reached whose rule says `ask`
     ahead: Ahead | None = None  # a sandbox that is being made already; used if it is for this very plan
     cancel: asyncio.Event = msgspec.field(default_factory=asyncio.Event)
 
@@ -61,6 +80,7 @@ class Told(msgspec.Struct, frozen=True):
     receipt: Json
     events: list[Json]
     ended: Ended
+    refusals: tuple[str, ...] = ()  # what was refused while it ran
 
 
 class Session:
@@ -70,17 +90,20 @@ class Session:
         self._host = host
         self._contract = contract
         self._secrets = secrets
+        self._held = Held(contract, {}, os.urandom)
+        self._reach: Reach | None = None
+        self._telling: asyncio.Task[None] | None = None
+        self._hurry = asyncio.Event()
         self._history = History(claimed, host.clock)
         self._canceller: Json = contract["requestedBy"]
         self._failure: FailureClass | None = None
         self._executed_at = ""
 
-    async def carry_out(self, outside: Outside, release: Release) -> Told:
+    async def carry_out(self, outside: Outside, line: Line) -> Told:
         """Run the contract's command to its end, whatever that is."""
         streams = self._captures()
         try:
-            plan = plan_of(self._contract, self._secrets, self._host.environ)
-            ended = await self._run(plan, outside, streams, release)
+            ended = await self._reaching(outside, streams, line)
         except UnfitContractError as error:
             self._failure = error.failure
             ended = Ended(ending="setup-failed", exit_code=SETUP_FAILED, reason=error.message)
@@ -90,13 +113,47 @@ class Session:
             raise
         return await self._told(ended, streams)
 
-    async def _run(self, plan: Plan, outside: Outside, streams: dict[str, Capture], release: Release) -> Ended:
+    async def _reaching(self, outside: Outside, streams: dict[str, Capture], line: Line) -> Ended:
+        """Run it with its way out, which is closed when it has ended."""
+        try:
+            self._held = Held(self._contract, self._secrets, os.urandom)
+            self._reach = Reach(self._contract, self._held, self._host.environ, partial(self._tried, line), outside.ask)
+        except TipstaffError as error:
+            raise UnfitContractError("capability_mismatch", str(error)) from error
+        try:
+            plan = plan_of(self._contract, self._held.environ, self._host.environ, self._reach.way)
+            return await self._run(plan, outside, streams, line)
+        finally:
+            await self._reach.close()
+            self._hurry.set()
+            if self._telling is not None:
+                await self._telling
+
+    def _tried(self, line: Line, said: Json) -> None:
+        """Write down that somebody tried to get out, and have it sent with what else comes in the next moment."""
+        self._history.add("network.connected", **self._held.redacted("events", said))
+        if self._telling is None or self._telling.done():
+            self._telling = asyncio.get_running_loop().create_task(self._tell(line))
+
+    async def _tell(self, line: Line) -> None:
+        with suppress(TimeoutError):
+            await asyncio.wait_for(self._hurry.wait(), TELL_SECONDS)
+        events = self._history.unsent()
+        try:
+            await line.tell(events)
+        except PlaneError:
+            self._history.put_back(events)  # they go with the receipt
+
+    async def _run(self, plan: Plan, outside: Outside, streams: dict[str, Capture], line: Line) -> Ended:
         name = self._contract["tier"]
         tier = self._host.tiers.get(name)
         if tier is None:
             raise UnfitContractError("capability_mismatch", f"this runner has no tier {name!r}")
         self._history.add("workspace.materialized", manifestHash=digest(self._contract["workspace"]))
-        durable = asyncio.ensure_future(release(self._history.unsent()))
+        durable = asyncio.ensure_future(line.release(self._history.unsent()))
+        reach = self._reach
+        if reach is not None:
+            reach.begin()
 
         async def gate(verdicts: tuple[Verdict, ...]) -> str:
             await self._heed(durable, outside)
@@ -106,10 +163,11 @@ class Session:
 
         passage = Passage(
             stdin=outside.stdin,
-            stdout=streams["stdout"].sink(outside.stdout),
-            stderr=streams.get("stderr", streams["stdout"]).sink(outside.stderr),
+            stdout=streams["stdout"].sink(outside.stdout, self._held.stream("stdout")),
+            stderr=streams.get("stderr", streams["stdout"]).sink(outside.stderr, self._held.stream("stderr")),
             cancel=outside.cancel,
             gate=gate,
+            outlet=reach.listen if reach is not None else None,
         )
         try:
             if outside.ahead is not None and outside.ahead.plan == plan:
@@ -141,7 +199,8 @@ class Session:
 
     async def _told(self, ended: Ended, streams: dict[str, Capture]) -> Told:
         records = {name: await capture.finish() for name, capture in streams.items()}
-        history = self._history
+        history, reach = self._history, self._reach
+        ended = msgspec.structs.replace(ended, reason=self._held.redacted("events", ended.reason))
         if ended.ending != "setup-failed":
             executed = command_hash(execution_of(self._contract))
             history.add("command.executed", argvHash=executed, exitCode=ended.exit_code, ending=ended.ending)
@@ -154,8 +213,10 @@ class Session:
             executed_at=self._executed_at if ended.ending != "setup-failed" else "",
             ended_at=max(timestamp(self._host.clock()), history.chain.last_runner_time),
             host=self._host.facts,
+            leaks=self._held.leaks(reach.injector if reach is not None else None),
         )
-        return Told(receipt_of(self._contract, history.chain, account), history.unsent(), ended)
+        receipt = receipt_of(self._contract, history.chain, account)
+        return Told(receipt, history.unsent(), ended, reach.refusals if reach is not None else ())
 
     def _disclose(self, records: dict[str, StreamRecord]) -> None:
         for record in _with_content(list(records.values())):

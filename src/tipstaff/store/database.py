@@ -83,6 +83,11 @@ class Database:
             self.patience_seconds = patience
             self._lock.release()
 
+    def take_time(self) -> None:
+        """Say that something slow comes next: a `BusyError` inside `without_waiting`."""
+        if not self.patience_seconds:
+            raise BusyError("this takes time", hint="try again")
+
     @contextmanager
     def transaction(self, *, durable: bool = False) -> Iterator[None]:
         """Change something: all of it or nothing. One inside another is part of it."""

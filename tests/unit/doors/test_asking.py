@@ -45,7 +45,14 @@ def test_a_command_becomes_a_request(parsed, tmp_path):
         max_output="1K",
         kill_output="2K",
         purpose="to see",
-        allow_hosts=("example.com", "example.org:443", "[::1]"),
+        allow_hosts=(
+            "example.com",
+            "example.org:443",
+            "[::1]",
+            "[::1]:80,opaque",
+            "2001:db8::5",
+            "a:1,inspect,address=::1",
+        ),
         secrets=("TOKEN",),
     )
 
@@ -60,8 +67,14 @@ def test_a_command_becomes_a_request(parsed, tmp_path):
     assert (limits.time_ms, limits.memory_bytes, limits.cpu_millis) == (120_000, 64 * KIB * KIB, 500)
     assert (limits.pids, limits.disk_bytes, limits.output_bytes) == (9, KIB**3, KIB)
     assert (request.isolation, request.purpose, request.secret_names) == ("bwrap", "to see", ("TOKEN",))
-    assert request.network.allow_hosts == ("example.com", "[::1]")
-    assert [(rule.host, rule.ports) for rule in request.egress.rules] == [("example.org", (443,))]
+    assert [(rule.host, rule.ports, rule.opaque, rule.inspect, rule.addresses) for rule in request.egress.rules] == [
+        ("example.com", (), False, False, ()),
+        ("example.org", (443,), False, False, ()),
+        ("[::1]", (), False, False, ()),
+        ("[::1]", (80,), True, False, ()),
+        ("2001:db8::5", (), False, False, ()),
+        ("a", (1,), False, True, ("::1",)),
+    ]
 
 
 def test_little_is_asked_where_little_is_said(parsed):
@@ -132,6 +145,8 @@ def test_large_is_not_too_large(parsed):
         ({"argv": ("ls",), "memory": "lots"}, "--memory: 'lots' is not a size such as"),
         ({"argv": ("ls",), "allow_hosts": ("a:http",)}, "--allow-host: 'a:http' has no port between"),
         ({"argv": ("ls",), "allow_hosts": ("a:65536",)}, "has no port between"),
+        ({"argv": ("ls",), "allow_hosts": ("a,secret",)}, "--allow-host: 'secret' is not known; after the host"),
+        ({"argv": ("ls",), "allow_hosts": ("a,address=",)}, "--allow-host: 'address=' is not known"),
         ({"argv": ("ls",), "principal": "\udcff"}, "--as is not UTF-8"),
         ({"argv": ("ls",), "principal": ""}, "--as names nobody"),
     ],

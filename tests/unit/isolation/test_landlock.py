@@ -30,7 +30,7 @@ def test_rights_only_grow():
 @pytest.mark.parametrize("stage", ["", "/run/stage"])
 def test_only_the_workspace_and_own_folders_can_be_written(stage):
     """Nothing but devices, the workspace and folders that are mounted for it alone can be written; /proc is its own."""
-    wanted = narrow.Narrowing("/w", (("/staged", "/data"),), (), 1 << 20, b"", stage, 1000, {})
+    wanted = narrow.Narrowing("/w", (("/staged", "/data"),), (), 1 << 20, b"", stage, 1000, 0, {})
 
     rules = {rule.path: rule.rights for rule in narrow.rules(wanted, "/w", 4711)}
     written = {path for path, rights in rules.items() if rights & WRITE_FILE and not path.startswith("/dev/")}

@@ -303,3 +303,19 @@ def test_rights_are_changed_by_descriptor_where_nothing_can_be_mounted(machine):
     assert verdict(machine, "fchmod", 3, 0o755, mounts=False) == ALLOW
     assert verdict(machine, "utimensat", 3, 0, mounts=False) == ALLOW
     assert {verdict(machine, "utimensat", 3, path, mounts=False) for path in (1, 1 << 32, 0x7FFF_0000)} == {EPERM}
+
+
+@pytest.mark.parametrize("machine", MACHINES)
+def test_on_trust_only_tcp_can_be_made(machine):
+    """Streams of both internets by TCP pass, with any flags; datagrams, other streams and other families do not."""
+
+    def made(*arguments: int, tcp: bool = True) -> bool:
+        return verdict(machine, "socket", *arguments, namespaces=False, tcp=tcp) == ALLOW
+
+    flags = socket.SOCK_CLOEXEC | socket.SOCK_NONBLOCK
+    assert made(2, 1 | flags, 0)
+    assert made(10, 1, 6)
+    assert not made(2, 1, 0, tcp=False)
+    assert not any(
+        made(*one) for one in [(2, 2, 0), (2, 3, 1), (2, 1, 262), (2, 1, 132), (1, 1, 0), (16, 3, 0), (40, 1, 0)]
+    )

@@ -33,7 +33,7 @@ def strengths(**changes):
 
 def test_a_sandbox_as_it_should_be_has_no_breach():
     """Nothing is found where all is well."""
-    assert verdicts.breaches(FACTS) == []
+    assert verdicts.breaches(PLAN, FACTS) == []
 
 
 @pytest.mark.parametrize(
@@ -50,7 +50,7 @@ def test_a_sandbox_as_it_should_be_has_no_breach():
 )
 def test_each_gap_is_a_breach(change):
     """Whatever one thing is not as it must be, it is found, and it alone."""
-    assert len(verdicts.breaches({**FACTS, **change})) == 1
+    assert len(verdicts.breaches(PLAN, {**FACTS, **change})) == 1
 
 
 def test_every_clause_is_judged():

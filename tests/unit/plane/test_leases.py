@@ -208,7 +208,7 @@ def test_a_missing_secret_ends_the_run_and_tells_of_no_release(make_site):
     assert claim["runId"] == after
     assert run["status"] == "failed"
     assert [link["event"]["type"] for link in run["events"]][2:] == ["run.failed"]
-    assert run["refusal"]["reasons"] == ["there is no secret GONE"]
+    assert run["refusal"]["reasons"] == ["there is no secret GONE; see: tipstaff secrets list"]
     assert verify(run["refusal"], [PLANE.public]).verdict == "valid"
 
 

@@ -13,6 +13,7 @@ from tipstaff.policy import decide
 from tipstaff.policy.changes import changes
 from tipstaff.policy.load import policy_from_value
 
+INJECT = {"way": "inject", "header": "Authorization", "hosts": ["api.example.com"]}
 BASE: dict[str, Any] = {
     "version": "tipstaff.policy.v1",
     "name": "team",
@@ -31,7 +32,7 @@ BASE: dict[str, Any] = {
     "pools": ["default"],
     "agents": ["command"],
     "network": {"hosts": [{"host": "api.example.com", "ports": [443]}], "deny": ["metadata.internal"]},
-    "secrets": [{"name": "API_TOKEN", "pools": ["default"], "uses": 10}],
+    "secrets": [{"name": "API_TOKEN", "pools": ["default"], "uses": 10} | INJECT],
     "env": {"inherit": ["LANG"]},
     "files": {"workspaces": ["/srv/**"]},
     "limits": {"time": {"max": "1h"}, "memory": {"default": "1GiB"}},

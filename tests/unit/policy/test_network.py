@@ -225,3 +225,29 @@ def test_a_grant_without_an_id_is_named_by_what_it_grants(ask):
     ]
 
     assert granted == ["network.host:a.example:443"] * 2
+
+
+@pytest.mark.parametrize(
+    ("asked", "granted", "ports"),
+    [((), [], (80, 443)), ((), [8443], (8443,)), ((22,), [], (22,)), ((22,), [22, 443], (22,))],
+)
+def test_a_way_out_without_a_port_is_for_the_web(ask, asked, granted, ports):
+    """Where neither the request nor its grant names a port, it is 443 and 80; else what both have."""
+    policy = network({"host": "a.example", "ports": granted})
+
+    assert [rule.ports for rule in ask(policy, **way(host="a.example", ports=asked)).effective.egress] == [ports]
+
+
+@pytest.mark.parametrize(
+    ("asked", "granted", "left"),
+    [
+        (["127.0.0.1"], ["0.0.0.0/0"], ("127.0.0.1",)),
+        ([], ["0.0.0.0/0", "::/0"], ()),
+        ([], ["127.0.0.1"], ("127.0.0.1",)),
+    ],
+)
+def test_a_grant_of_every_address_adds_none(ask, asked, granted, left):
+    """Who may name any address gets the one that is named; a name that comes without one leads to public ones."""
+    policy = network({"host": "a.example", "addresses": granted})
+
+    assert [rule.addresses for rule in ask(policy, **way(host="a.example", addresses=asked)).effective.egress] == [left]

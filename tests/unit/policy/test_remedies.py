@@ -234,10 +234,11 @@ def test_a_remedy_is_for_this_request_alone(sections, fields, others):
 def test_a_secret_is_offered_on_the_terms_that_it_has():
     """A requester who is added to an injected secret gets it injected, not in the environment."""
     terms = {"way": "inject", "header": "Authorization", "hosts": ["a.example"], "ttl": "10m"}
-    value: dict[str, Any] = BASE | {"secrets": [{"name": "T*", "principals": ["alice"]} | terms]}
-    request = parse_request(
-        {"requestedBy": WHO, "execution": {"kind": "argv", "command": "git"}, "secretNames": ["TOKEN"]}
-    )
+    value: dict[str, Any] = BASE | {
+        "secrets": [{"name": "T*", "principals": ["alice"]} | terms], "network": {"hosts": [{"host": "a.example"}]}
+    }  # fmt: skip
+    asked = {"secretNames": ["TOKEN"], "egress": {"rules": [{"host": "a.example"}]}}
+    request = parse_request({"requestedBy": WHO, "execution": {"kind": "argv", "command": "git"}, **asked})
     (remedy,) = judge(request, policy_from_value(value)).remedies
     effective = judge(request, policy_from_value(applied(value, remedy.edits))).decision.effective
 

@@ -158,7 +158,7 @@ CONSENT = {"id": "first", "effect": "ask", "when": "any", "approvals": {"approve
         ("network", {"hosts": [HOST | {"id": "api"}]}, {"hosts": [HOST | {"ask": True}]}),
         ("network", {"hosts": [HOST]}, {"hosts": [HOST | {"max_bytes": 1}]}),
         ("secrets", [SECRET], [SECRET | {"principals": ["alice"]}]),
-        ("secrets", [SECRET], [SECRET | {"uses": 1}]),
+        ("secrets", [SECRET], [SECRET | {"ttl": "1m"}]),
         ("rules", [EVERYTHING], []),
         ("rules", [EVERYTHING | {"reason": "why not"}], [EVERYTHING | {"except": [{"kinds": ["shell"]}]}]),
         ("rules", [EVERYTHING], [EVERYTHING | {"tier": "microvm"}]),

@@ -84,6 +84,24 @@ class Obedient:
         return self.ended
 
 
+class Line:
+    """A line to nobody, which keeps what it was told."""
+
+    def __init__(self, answer: Json | None) -> None:
+        self._answer = answer
+        self.released: list[Json] = []
+        self.told: list[Json] = []
+
+    async def release(self, events: Sequence[Json]) -> Json | None:
+        """Keep it, and say who wants the run stopped."""
+        self.released.extend(events)
+        return self._answer
+
+    async def tell(self, events: Sequence[Json]) -> None:
+        """Keep it."""
+        self.told.extend(events)
+
+
 @pytest.fixture
 def tier() -> Obedient:
     """The tier that the session finds."""
@@ -110,14 +128,9 @@ def carry(tmp_path: Any, tier: Obedient, blobs: Blobs) -> Carry:
     ) -> tuple[Told, list[Json]]:
         site.plane.submit({**REQUEST, **fields})
         claim = site.claim()
-        released: list[Json] = []
-
-        async def release(events: Sequence[Json]) -> Json | None:
-            released.extend(events)
-            return answer
-
+        line = Line(answer)
         host = Host(tiers={"bwrap": tier}, blobs=blobs, environ=environ or {}, clock=site.clock, facts={"kernel": "x"})
         session = Session(host, {**claim["contract"], **(change or {})}, claim["events"], {})
-        return await session.carry_out(outside or Outside(), release), released
+        return await session.carry_out(outside or Outside(), line), line.released
 
     return carried

@@ -140,8 +140,6 @@ async def test_a_cancelled_run_says_who_stopped_it(carry):
 @pytest.mark.parametrize(
     ("change", "why"),
     [
-        ({"network": {"defaultDeny": True, "allowHosts": ["example.com"]}}, "hosts"),
-        ({"network": {"defaultDeny": False, "allowHosts": []}}, "hosts"),
         ({"tier": "gvisor"}, "gvisor"),
         ({"execution": {"kind": "agent", "agent": {"kind": "pi"}, "prompt": "x"}}, "harness"),
         ({"execution": {"kind": "argv"}}, "execution"),

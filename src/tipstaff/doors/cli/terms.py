@@ -23,11 +23,30 @@ def terms(contract: Json) -> Iterator[str]:
     for path in files.get("readable", ()):
         yield f"may read:  {quoted(path)}"
     yield from _variables(contract["execution"].get("env", {}))
-    yield f"hosts:     {', '.join(map(quoted, contract['network']['allowHosts'])) or 'none'}"
+    yield f"hosts:     {', '.join(_hosts(contract)) or 'none'}"
     for secret in contract["secrets"]:
-        yield f"secret:    {quoted(secret['name'])}"
+        yield f"secret:    {quoted(secret['name'])}{_use(secret.get('lease', {}))}"
     yield f"tier:      {contract['tier']}"
     yield f"limits:    {bounds(contract['limits'])}"
+
+
+def _hosts(contract: Json) -> Iterator[str]:
+    """Name every way out, with what makes it more or less than a host and its ports."""
+    if not contract["network"].get("defaultDeny", True):
+        yield "any"
+    for rule in contract.get("egress", {}).get("rules") or [
+        {"host": host} for host in contract["network"]["allowHosts"]
+    ]:
+        said = [" or ".join(map(str, rule["ports"])) if rule.get("ports") else "any port"]
+        said += [quoted(address) for address in rule.get("addresses", ())]
+        said += [word for word in ("inspect", "opaque", "ask") if rule.get(word)]
+        yield f"{quoted(rule['host'])} ({', '.join(said)})"
+
+
+def _use(lease: Json) -> str:
+    if lease.get("way") != "inject":
+        return " (in the environment)"
+    return f" (put into {quoted(lease['header'])} for {', '.join(map(quoted, lease['hosts']))})"
 
 
 def bounds(limits: Json) -> str:

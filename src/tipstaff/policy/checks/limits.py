@@ -7,12 +7,14 @@ A wish that is missing takes the default, clamped as well. Nothing here can rais
 from collections.abc import Callable, Iterable
 from typing import Final, NamedTuple
 
+from tipstaff.model.decision import SecretLease
 from tipstaff.model.limits import Budget, Limits, Reply
 from tipstaff.policy.bounds import MILLIS, least
 from tipstaff.policy.case import Case, Findings
 from tipstaff.policy.rules import Rule
 from tipstaff.policy.units import LARGEST, show_duration, show_size
 
+SECOND: Final = 1000
 MINUTE: Final = 60_000
 
 
@@ -24,8 +26,8 @@ class Granted(NamedTuple):
     reply: Reply
 
 
-def check(case: Case, findings: Findings, rules: Iterable[Rule]) -> Granted:
-    """Clamp every wish."""
+def check(case: Case, findings: Findings, rules: Iterable[Rule], leases: tuple[SecretLease, ...] = ()) -> Granted:
+    """Clamp every wish. A secret that a process has cannot be taken back: its time is the run's."""
     _check_budget(case.request.budget, findings)
     bounds, reply = case.policy.tables.bounds(case.door)
     wishes, given = _wishes(case), {}
@@ -39,6 +41,9 @@ def check(case: Case, findings: Findings, rules: Iterable[Rule]) -> Granted:
         if wish is not None and given[name] < wish:
             show = _SHOW[name]
             findings.note(f"limits.{name}", f"{name} was asked as {show(wish)} and is clamped to {show(given[name])}")
+    for lease in leases:
+        if lease.way == "env" and lease.ttl_seconds is not None:
+            given["time"] = min(given["time"], lease.ttl_seconds * SECOND)
     return Granted(_limits(given), _budget(case, findings, rules, given["time"]), reply)
 
 

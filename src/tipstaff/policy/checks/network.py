@@ -1,7 +1,8 @@
 """What a run may reach: each way out that is asked for must be covered by a grant, and is narrowed to it.
 
 A grant that covers the host gives the intersection: its ports, methods, paths and addresses, its byte and connection
-bounds, its inspection. What no grant covers is a denial; `network.deny` wins over every grant.
+bounds, its inspection. What no grant covers is a denial; `network.deny` wins over every grant. A way out that names no
+port, from a grant that names none, is for the web's own two; a plain host, as older requests have it, is for any.
 """
 
 import re
@@ -9,6 +10,7 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 
+from tipstaff.model.decision import SecretLease
 from tipstaff.model.network import EgressRule
 from tipstaff.policy import hosts
 from tipstaff.policy.bounds import least
@@ -17,6 +19,7 @@ from tipstaff.policy.compiled import HostEntry
 from tipstaff.policy.patterns import covers, escape, tokens
 from tipstaff.policy.remedy import Edit, Remove, appended, assigned
 
+WEB_PORTS: Final = (80, 443)
 _METHOD: Final = re.compile(r"[A-Z]{1,32}\Z")
 
 
@@ -121,10 +124,14 @@ def uncovered(wish: Wish, entries: list[HostEntry]) -> list[str]:
 def intersection(wish: Wish, entry: HostEntry) -> EgressRule | None:
     """Give what both `wish` and its grant allow, or None when that is nothing."""
     rule, grant = wish.rule, entry.grant
-    ports = [port for port in rule.ports if _listed(port, grant.ports)] or grant.ports
+    ports = (
+        [port for port in rule.ports if _listed(port, grant.ports)] or grant.ports or (() if wish.plain else WEB_PORTS)
+    )
     methods = [method for method in rule.methods if _listed(method, grant.methods)] or grant.methods
     paths = [path for path in rule.paths if _path_within(path, grant.paths)] or grant.paths
-    addresses = [address for address in wish.addresses if _address_within(address, entry.addresses)] or entry.addresses
+    addresses = [address for address in wish.addresses if _address_within(address, entry.addresses)] or [
+        address for address in entry.addresses if not address.endswith("/0")
+    ]  # a grant of every address lets one be named, and adds none to a name that comes without
     wanted = ((rule.ports, ports), (rule.methods, methods), (rule.paths, paths), (wish.addresses, addresses))
     # Where the request lists what it wants and the grant has none of it, the grant's own list must not slip in.
     if any(asked and not set(asked) & set(left) for asked, left in wanted):
@@ -143,6 +150,27 @@ def intersection(wish: Wish, entry: HostEntry) -> EgressRule | None:
         ask=grant.ask or rule.ask,
         rule=entry.id,
     )
+
+
+def inspected(granted: Granted, leases: tuple[SecretLease, ...], findings: Findings) -> Granted:
+    """Have every way out inspected that a secret is put into; one that leads nowhere is a denial."""
+    injected = [lease for lease in leases if lease.way == "inject"]
+    for lease in injected:
+        if not any(_meets(lease, rule) for rule in granted.egress):
+            where = ", ".join(lease.hosts)
+            message = f"{shown(lease.name)} goes into requests to {where}, which this run does not ask to reach"
+            findings.deny("builtin.secrets", message)
+    egress = tuple(
+        msgspec.structs.replace(rule, inspect=True, opaque=False)
+        if any(_meets(lease, rule) for lease in injected)
+        else rule
+        for rule in granted.egress
+    )
+    return granted._replace(egress=egress) if injected else granted
+
+
+def _meets(lease: SecretLease, rule: EgressRule) -> bool:
+    return any(hosts.overlaps(hosts.normal_pattern(host), rule.host) for host in lease.hosts)
 
 
 def _listed(item: int | str, granted: tuple[int, ...] | tuple[str, ...]) -> bool:

@@ -144,8 +144,17 @@ def verdicts_of(case: Case, report: TierReport, clauses: frozenset[str]) -> tupl
     for clause in CLAUSES:
         if clause in clauses:
             verdict = said.get(clause) or Verdict(clause=clause, strength="unenforceable", by="the tier does not say")
+            if clause == "network" and "hosts" in clauses:
+                verdict = _weaker(verdict, said.get("hosts", verdict))
             found.append(_restricted(case, report.name, verdict) if clause == "restricted" else verdict)
     return tuple(found)
+
+
+def _weaker(network: Verdict, hosts: Verdict) -> Verdict:
+    """Say how well a network with some hosts in it is kept: no better than it is kept to those hosts."""
+    if STRENGTHS.index(hosts.strength) >= STRENGTHS.index(network.strength):
+        return network
+    return Verdict(clause="network", strength=hosts.strength, by=hosts.by)
 
 
 def _restricted(case: Case, tier: str, verdict: Verdict) -> Verdict:

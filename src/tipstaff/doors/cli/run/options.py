@@ -45,7 +45,13 @@ def _where(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--in-place", action="store_true", help="let the workspace itself be changed")
     parser.add_argument("--read", metavar="PATH", action="append", default=[], help="a file or folder it may read")
     parser.add_argument("--env", metavar="K[=V]", action="append", default=[], help="a variable; K alone: from here")
-    parser.add_argument("--allow-host", metavar="HOST[:PORT]", action="append", default=[], help="a host it may reach")
+    parser.add_argument(
+        "--allow-host",
+        metavar="HOST[:PORT]",
+        action="append",
+        default=[],
+        help="a host it may reach, at 443 and 80 if no port is named; more, such as ,inspect: docs/network.md",
+    )
     parser.add_argument("--secret", metavar="NAME", action="append", default=[], help="a secret it may have")
 
 

@@ -1,0 +1,84 @@
+"""The secrets of one run, once they are released: what its command sees of them, and what nobody may see of them.
+
+A secret that is injected never enters the sandbox: a placeholder stands for it. Whatever leaves the session as a record
+or as output goes through `redacted` and `stream`. A run without secrets imports none of this machinery.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, Protocol
+
+import msgspec
+
+from tipstaff.model.decision import SecretLease
+
+if TYPE_CHECKING:
+    from tipstaff.secrets.inject import Injector
+    from tipstaff.secrets.redact import Redactor
+
+Json = dict[str, Any]
+
+
+class Passing(Protocol):
+    """A stream on its way out; may hold a tail back until it knows what it is."""
+
+    def feed(self, data: bytes, /) -> bytes:
+        """Take the next bytes, and give those that may go on."""
+
+    def end(self) -> bytes:
+        """Give what was held back."""
+
+
+class Held:
+    """What one session holds of secrets: nothing, unless its contract names some and the plane released them."""
+
+    def __init__(self, contract: Json, released: Mapping[str, str], random: Callable[[int], bytes]) -> None:
+        self.environ: Mapping[str, str] = released
+        self._redactor: Redactor | None = None
+        self._injected: dict[str, str] = {}
+        self._released = released
+        if released:
+            self._hold(contract, random)
+
+    def _hold(self, contract: Json, random: Callable[[int], bytes]) -> None:
+        from tipstaff.secrets.guard import no_dumps  # noqa: PLC0415 - most runs have no secret
+        from tipstaff.secrets.placeholders import placeholders_for  # noqa: PLC0415 - as above
+        from tipstaff.secrets.redact import Redactor  # noqa: PLC0415 - as above
+
+        no_dumps()
+        self._leases = [_lease(secret) for secret in contract["secrets"]]
+        injected = {lease.name for lease in self._leases if lease.way == "inject"}
+        self._injected = placeholders_for(
+            {name: value for name, value in self._released.items() if name in injected}, random
+        )
+        self.environ = {**self._released, **self._injected}
+        self._redactor = Redactor(self._released)
+
+    def injector(self, clock: Callable[[], float]) -> "Injector | None":
+        """Give what puts secrets into requests, if any is to be put in."""
+        if not self._injected:
+            return None
+        from tipstaff.egress.paths import normal_path  # noqa: PLC0415 - few runs inject
+        from tipstaff.secrets.inject import Injector  # noqa: PLC0415 - as above
+
+        return Injector(self._leases, self._released, self._injected, clock, normal_path)
+
+    def stream(self, where: str) -> Passing | None:
+        """Give what takes secrets out of a stream; None where there are none."""
+        return self._redactor.stream(where) if self._redactor is not None else None
+
+    def redacted(self, where: str, value: Any) -> Any:
+        """Take secrets out of a value of JSON."""
+        return self._redactor.json(where, value) if self._redactor is not None else value
+
+    def leaks(self, injector: "Injector | None") -> list[Json] | None:
+        """Say which secrets were found where, and how often; None for a run that had none."""
+        if self._redactor is None:
+            return None
+        found = (*self._redactor.leaks(), *(injector.leaks() if injector is not None else ()))
+        return [msgspec.to_builtins(leak) for leak in found]
+
+
+def _lease(secret: Json) -> SecretLease:
+    """Read a secret's terms; a contract of the protocol's own has none, and means the environment."""
+    terms = {"name": secret["name"], "scope": secret["scope"], **secret.get("lease", {})}
+    return msgspec.convert(terms, SecretLease)
