@@ -20,6 +20,7 @@ COMMANDS: Commands = {
     "verify": ("tipstaff.doors.cli.verify", "check a receipt bundle offline: is it whole, signed and consistent?"),
     "policy": ("tipstaff.doors.cli.policy", "check, explain, test and compare policy files"),
     "keys": ("tipstaff.doors.cli.keys", "make, show and trust signing keys"),
+    "secrets": ("tipstaff.doors.cli.secrets", "keep secrets for runs, and say where each comes from"),
     "prune": ("tipstaff.doors.cli.prune", "remove what ended long ago, by age or size"),
     "doctor": ("tipstaff.doors.cli.doctor", "say what this host can enforce, and how to mend what it cannot"),
     "completion": ("tipstaff.doors.cli.completion", "print a completion script for bash, zsh or fish"),
