@@ -17,7 +17,7 @@ from time import perf_counter
 
 from bench.figure import Figure
 from tipstaff.home import Home
-from tipstaff.isolation import bubblewrap, builder, seccomp
+from tipstaff.isolation import bubblewrap, builder, places, seccomp
 from tipstaff.local.embedded import Local, open_local
 from tipstaff.local.policies import choose_policy
 
@@ -112,7 +112,7 @@ class Bare:
                 words[place + 1] = str(files[int(words[place + 1])])
         try:
             process = await asyncio.create_subprocess_exec(
-                bubblewrap.PROGRAM, *words, "--", "true", env={}, pass_fds=[*files.values()]
+                places.BUBBLEWRAP, *words, "--", "true", env={}, pass_fds=[*files.values()]
             )
             if await process.wait() != 0:
                 raise RuntimeError("bubblewrap itself does not work here")

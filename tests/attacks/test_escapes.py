@@ -229,7 +229,7 @@ async def test_limits_only_go_down(run):
         "processes": "resource.setrlimit(resource.RLIMIT_NPROC, (1 << 20, 1 << 20))",
         "file-size": "resource.setrlimit(resource.RLIMIT_FSIZE, (-1, -1))",
         "open-files": "resource.setrlimit(resource.RLIMIT_NOFILE, (1 << 20, 1 << 20))",
-        "core": "resource.setrlimit(resource.RLIMIT_CORE, (1, 1))",
+        "core": "resource.setrlimit(resource.RLIMIT_CORE, (2, 2))",
         "nice": "os.setpriority(os.PRIO_PROCESS, 0, -5)",
         "real-time": "os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(1))",
         "oom": "os.write(os.open('/proc/self/oom_score_adj', os.O_WRONLY), b'-900')",
@@ -244,6 +244,8 @@ async def test_limits_only_go_down(run):
 
     assert "ok" not in raised.values()
     assert set(lowered.values()) == {"ok"}
+    core = await run("python3", "-c", "import resource; print(resource.getrlimit(resource.RLIMIT_CORE))")
+    assert core.text in {"(1, 1)", "(0, 0)"}  # of 1 byte no dump is piped to a program either
 
 
 async def test_the_hosts_own_files_cannot_be_written_by_another_name(run):

@@ -41,13 +41,15 @@ class Box:
         self.released = False
         self.listeners: dict[int, asyncio.Future[socket.socket]] = {}
 
-    def listen(self, port: int) -> "asyncio.Future[socket.socket]":
-        """Ask for a socket that listens on 127.0.0.1:`port` inside the sandbox; asked at once, it comes before `ready`.
-
-        SpawnerError when there is none.
-        """
+    def expect(self, port: int) -> "asyncio.Future[socket.socket]":
+        """Say what a socket that was asked for comes as."""
         made: asyncio.Future[socket.socket] = asyncio.get_running_loop().create_future()
         self.listeners[port] = made
+        return made
+
+    def listen(self, port: int) -> "asyncio.Future[socket.socket]":
+        """Ask for a socket that listens on 127.0.0.1:`port` inside the sandbox; SpawnerError when there is none."""
+        made = self.expect(port)
         self._link.ask({"verb": "listen", "number": self.number, "port": port})
         if self.ended.done():
             self.gone(self.ended.result())
@@ -125,14 +127,14 @@ class Link:
         """How many sandboxes there are."""
         return len(self._boxes)
 
-    def build(self, wanted: order.Order, streams: tuple[int, int, int]) -> Box:
-        """Ask for a sandbox; the caller waits for `ready`."""
+    def build(self, wanted: order.Order, streams: tuple[int, int, int], ports: Sequence[int] = ()) -> Box:
+        """Ask for a sandbox, with sockets that listen inside it before it is `ready`; the caller waits for that."""
         if not self.alive:
             raise SpawnerError("the process that builds sandboxes has just ended")
         box = Box(self, next(self._numbers), self._loop)
         self._boxes[box.number] = box
         with _memory_file(order.encode(wanted)) as body:
-            self.ask({"verb": "start", "number": box.number}, [body, *streams])
+            self.ask({"verb": "start", "number": box.number, "ports": list(ports)}, [body, *streams])
         return box
 
     def ask(self, message: dict[str, Any], descriptors: Sequence[int] = ()) -> None:

@@ -70,13 +70,13 @@ class Making:
         self._streams = Streams(stdin)
         self._passage = Passage()
         try:
-            self._box = link.build(order(plan, judging.kind), self._streams.theirs)
+            inside = [plan.port] if plan.port and judging.kind == "bwrap" else []
+            self._box = link.build(order(plan, judging.kind), self._streams.theirs, inside)
+            self._listening = self._box.expect(plan.port) if inside else None
         except BaseException:
             self._streams.close()
             raise
         self._streams.hand_over()
-        inside = plan.port if judging.kind == "bwrap" else 0
-        self._listening = self._box.listen(inside) if inside else None
 
     async def run(self, passage: Passage) -> Ended:
         """Stay with the sandbox until it is gone."""

@@ -88,7 +88,7 @@ class Spawner:
     def _obey(self, asked: dict[str, Any], descriptors: list[int]) -> None:
         number = asked["number"]
         if asked["verb"] == "start":
-            self._start(number, descriptors)
+            self._start(number, descriptors, asked["ports"])
         elif number in self._sandboxes and asked["verb"] == "listen":
             sandbox = self._sandboxes[number]
             sandbox.ports.append(asked["port"])
@@ -99,7 +99,7 @@ class Spawner:
         elif number in self._sandboxes and asked["verb"] == "end":
             self._end(self._sandboxes[number], asked["cause"])
 
-    def _start(self, number: int, descriptors: list[int]) -> None:
+    def _start(self, number: int, descriptors: list[int], ports: list[int]) -> None:
         body, *streams = descriptors
         try:
             with open(body, "rb", closefd=False) as file:
@@ -108,6 +108,7 @@ class Spawner:
         except (OSError, ValueError, TypeError, KeyError, UnfitError) as error:
             self._say({"event": "failed", "number": number, "why": str(error)})
             return
+        sandbox.ports = ports
         self._sandboxes[number] = sandbox
         # Its status is read when one of these has something to say: bubblewrap writes it in many small pieces.
         for descriptor, heard in ((sandbox.gate.fileno(), self._gate), (sandbox.outer, self._exit)):
@@ -292,6 +293,7 @@ def main(descriptor: int, state: str, scratch: str, *, parent: int, mounts: bool
     link = socket.socket(fileno=descriptor)
     try:
         _keep_to_ourselves()
+        _dump_nothing()
         owner, builder = _settle(state, scratch, mounts=mounts)
     except (OSError, UnfitError) as error:
         link.send(json.dumps({"event": "unfit", "why": str(error)}).encode(), socket.MSG_NOSIGNAL)
@@ -326,6 +328,15 @@ def _keep_to_ourselves() -> None:
     os.umask(0o022)
     if os.geteuid() == 0:
         os.setgroups([])
+
+
+def _dump_nothing() -> None:
+    """Have no memory of ours, or of what we start, written down when it crashes: it may hold secrets.
+
+    A limit of 0 does not hold back a program that the kernel pipes dumps to; one of 1 byte means that none is wanted.
+    """
+    with contextlib.suppress(ValueError):  # it is lower already, and only root can raise it
+        resource.setrlimit(resource.RLIMIT_CORE, (1, 1))
 
 
 def _raise_open_files() -> None:

@@ -42,7 +42,7 @@ def stub(processes: int, file_bytes: int = 1 << 40, shell: str = "dash") -> str:
     limit = processes + 1
     blocks = max(1, file_bytes // (_BLOCK if shell.endswith("dash") else 2 * _BLOCK))
     return (
-        f"ulimit -c 0; ulimit -n {OPEN_FILES} 2>/dev/null; ulimit -f {blocks} || exit {SETUP_FAILED}; "
+        f"ulimit -n {OPEN_FILES} 2>/dev/null; ulimit -f {blocks} || exit {SETUP_FAILED}; "
         f"ulimit -p {limit} 2>/dev/null || ulimit -u {limit} || exit {SETUP_FAILED}; "
         # When the host runs out of memory, a sandbox goes before its host's services.
         "{ printf 500 >/proc/self/oom_score_adj; } 2>/dev/null; "

@@ -13,6 +13,7 @@ from types import ModuleType
 
 _ABSENT = ("ssl", "typing_extensions")  # asked for in a `try`
 _LATER: dict[str, dict[str, object]] = {  # with the names that others look up while they are imported
+    "gettext": {"gettext": lambda text: text, "ngettext": lambda one, many, count: one if count == 1 else many},
     "inspect": {},
     "ipaddress": {},
     "platform": {"system": lambda: os.uname().sysname},

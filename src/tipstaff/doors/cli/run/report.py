@@ -25,8 +25,8 @@ ENDED: Final = {
 
 def tell(outcome: Outcome, *, quiet: bool = False) -> None:
     """Say how it went on stderr; a refusal is never silent."""
-    lines = _refused(outcome) if outcome.ending in {"refused", "setup-failed"} else () if quiet else _ran(outcome)
-    for line in lines:
+    said = _refused if outcome.ending in {"refused", "setup-failed"} else _refused_inside if quiet else _ran
+    for line in said(outcome):
         mention(line)
 
 
@@ -40,9 +40,12 @@ def _ran(outcome: Outcome) -> Iterator[str]:
     yield f"tipstaff: {DECIDED[outcome.decision]} by {', '.join(outcome.rules)} of policy {outcome.policy}" + (
         f", tier {outcome.tier}" if outcome.tier else ""
     )
-    for refusal in outcome.refusals:
-        yield f"tipstaff: refused while it ran: {refusal}"
+    yield from _refused_inside(outcome)
     yield f"tipstaff: {outcome.run_id} {_ending(outcome)}; {_place(outcome)}"
+
+
+def _refused_inside(outcome: Outcome) -> Iterator[str]:
+    yield from (f"tipstaff: refused while it ran: {refusal}" for refusal in outcome.refusals)
 
 
 def _refused(outcome: Outcome) -> Iterator[str]:
@@ -54,7 +57,8 @@ def _refused(outcome: Outcome) -> Iterator[str]:
         yield f"tipstaff: denied by policy {outcome.policy}; nothing was run"
         yield from (f"tipstaff:   {reason}" for reason in outcome.reasons)
     else:
-        yield f"tipstaff: {outcome.run_id} was not approved; nothing was run"
+        why = "was not approved" if outcome.decision == "ask" else "could not have what it asked for"
+        yield f"tipstaff: {outcome.run_id} {why}; nothing was run"
         yield from (f"tipstaff:   {reason}" for reason in (outcome.message, *outcome.reasons) if reason)
     named = (outcome.refusal or {}).get("id") or outcome.run_id
     yield f"tipstaff: next: tipstaff why {named} (a signed refusal is kept), or: tipstaff policy explain --help"

@@ -14,6 +14,10 @@ assert pathlib.Path("/a b").as_uri() == "file:///a%20b"
 assert urllib.parse.urlsplit("http://a:1/b").port == 1
 assert str(ipaddress.ip_address("::1")) == "::1"
 assert platform.system() == "Linux" and platform.python_version_tuple()[0] == "3"
+import argparse, gettext
+assert gettext.gettext("a") == "a"
+assert gettext.ngettext("a", "b", 2) == "b" and gettext.NullTranslations().gettext("a") == "a"
+assert "usage" in argparse.ArgumentParser(prog="x").format_help()
 assert textwrap.dedent("  a") == "a"
 assert inspect.isfunction(import_lean) and inspect.getsource(import_lean).startswith("def import_lean")
 assert "ast" in sys.modules and ssl.OPENSSL_VERSION
