@@ -15,6 +15,7 @@ class Figure:
     unit: str
     at_least: float | None = None
     at_most: float | None = None
+    is_gate: bool = True  # else a bound that was missed is told, and explained, and does not fail
     detail: dict[str, Any] | None = None
 
     @property
@@ -30,7 +31,7 @@ class Figure:
         bounded = self.at_least is not None or self.at_most is not None
         return {
             **{key: value for key, value in fields.items() if value is not None},
-            **({"kept": self.kept} if bounded else {}),
+            **({"kept": self.kept, "gate": self.is_gate} if bounded else {}),
             **(self.detail or {}),
         }
 

@@ -14,6 +14,7 @@ from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
 from statistics import median
 from time import perf_counter
+from typing import Any
 
 from bench.figure import Figure
 from tipstaff.home import Home
@@ -29,7 +30,7 @@ SETTLE_SECONDS = 0.03  # for the kernel to take namespaces down; nobody is charg
 CLI_ROUNDS = 20
 FLOOD_BYTES = 1 << 30
 MIB = 1 << 20
-REQUEST = {
+REQUEST: dict[str, Any] = {
     "requestedBy": {"kind": "human", "id": "bench"},
     "execution": {"kind": "argv", "command": "true", "log": {"stderr": "capture"}},
 }
@@ -39,19 +40,17 @@ Action = Callable[[], Awaitable[None]]
 def figures() -> Iterator[Figure]:
     """Measure everything about runs."""
     with tempfile.TemporaryDirectory() as folder:
-        cold, concurrent = asyncio.run(_embedded(Path(folder)))
-        yield cold
-        yield concurrent
+        yield from asyncio.run(_embedded(Path(folder)))
         yield _program(Path(folder))
         yield _flood(Path(folder))
 
 
-async def _embedded(folder: Path) -> tuple[Figure, Figure]:
+async def _embedded(folder: Path) -> list[Figure]:
     home = Home(folder / "home")
     (folder / "workspace").mkdir()
     bare = Bare(folder / "workspace")
     async with open_local(home, choose_policy(home, None, {})) as local:
-        return await _cold(local, bare), await _concurrent(local, bare)
+        return [await _cold(local, bare), await _concurrent(local, bare), await _gate(local)]
 
 
 async def _cold(local: Local, bare: "Bare") -> Figure:
@@ -70,7 +69,26 @@ async def _concurrent(local: Local, bare: "Bare") -> Figure:
     )
     rates = {name: AT_ONCE / median(times[1:]) for name, times in taken.items()}
     detail = {f"{name}_per_second": round(rate, 1) for name, rate in rates.items()}
-    return Figure("concurrent_ratio", rates["tipstaff"] / rates["bwrap"], "of bare bwrap", at_least=0.6, detail=detail)
+    return Figure(
+        "concurrent_ratio",
+        rates["tipstaff"] / rates["bwrap"],
+        "of bare bwrap",
+        at_least=0.6,
+        is_gate=False,
+        detail=detail,
+    )
+
+
+async def _gate(local: Local) -> Figure:
+    """Compare a run that may reach a host with one that was asked for without any way out."""
+    closed = {**REQUEST, "execution": {**REQUEST["execution"], "env": {"egressProxy": False}}}
+    reaching = {**REQUEST, "egress": {"rules": [{"host": "example.com"}]}}
+    actions: dict[str, Action] = {
+        "closed": lambda: _governed(local, closed), "reaching": lambda: _governed(local, reaching)
+    }  # fmt: skip
+    medians = {name: median(times[WARM_UP:]) for name, times in (await _in_turn(ROUNDS + WARM_UP, actions)).items()}
+    detail = {f"{name}_ms": round(value * 1000, 2) for name, value in medians.items()}
+    return Figure("gate_cost_ms", (medians["reaching"] - medians["closed"]) * 1000, "ms", at_most=4.0, detail=detail)
 
 
 async def _in_turn(rounds: int, actions: dict[str, Action]) -> dict[str, list[float]]:
@@ -84,8 +102,8 @@ async def _in_turn(rounds: int, actions: dict[str, Action]) -> dict[str, list[fl
     return taken
 
 
-async def _governed(local: Local) -> None:
-    outcome = await local.run(REQUEST)
+async def _governed(local: Local, request: dict[str, Any] = REQUEST) -> None:
+    outcome = await local.run(request)
     if not outcome.ok or outcome.receipt is None:
         raise RuntimeError(f"`true` ended {outcome.ending}: {outcome.message}")
 

@@ -20,7 +20,14 @@ from typing import NamedTuple
 import pytest
 
 ROOT = Path(__file__).resolve().parent.parent.parent
-DOCUMENTS = ("README.md", "docs/quickstart.md", "docs/policy.md", "docs/secrets.md", "docs/evidence-format.md")
+DOCUMENTS = (
+    "README.md",
+    "docs/quickstart.md",
+    "docs/policy.md",
+    "docs/network.md",
+    "docs/secrets.md",
+    "docs/evidence-format.md",
+)
 PROJECT = ("tests", "examples")
 ANY = "…"
 

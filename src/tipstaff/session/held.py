@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import msgspec
 
+from tipstaff.errors import SecretError
 from tipstaff.model.decision import SecretLease
 
 if TYPE_CHECKING:
@@ -60,7 +61,10 @@ class Held:
         from tipstaff.egress.paths import normal_path  # noqa: PLC0415 - few runs inject
         from tipstaff.secrets.inject import Injector  # noqa: PLC0415 - as above
 
-        return Injector(self._leases, self._released, self._injected, clock, normal_path)
+        try:
+            return Injector(self._leases, self._released, self._injected, clock, normal_path)
+        except ValueError as error:
+            raise SecretError(str(error), hint="give it another value, or way: env") from error
 
     def stream(self, where: str) -> Passing | None:
         """Give what takes secrets out of a stream; None where there are none."""
