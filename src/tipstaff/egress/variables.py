@@ -3,6 +3,8 @@
 from typing import Final
 
 LEADING: Final = ("http_proxy", "https_proxy", "all_proxy")  # curl reads the first in lower case only: CVE-2016-5385
+# What a request may set otherwise. Of Node's versions, those before 22.21 and 24 look at no proxy variable.
+DEFAULTS: Final = {"NODE_OPTIONS": "--require=/etc/tipstaff-fetch.cjs"}
 DIRECT: Final = "localhost,127.0.0.1,::1"  # servers that the command starts itself are inside, and need no gate
 
 

@@ -13,6 +13,7 @@ from tipstaff.canonical import digest
 from tipstaff.errors import CanonicalError, InputError, SigningKeyError
 from tipstaff.evidence.approval import ApprovalCheck
 from tipstaff.evidence.chain import Chain
+from tipstaff.evidence.reached import check_hosts, check_questions
 from tipstaff.evidence.reading import View, typed
 from tipstaff.evidence.report import MOST_PER_CHECK, Findings
 from tipstaff.evidence.seal import Seal
@@ -24,7 +25,6 @@ from tipstaff.model.noun import VERSION_BUNDLE, VERSION_CONTRACT, VERSION_MANIFE
 from tipstaff.model.receipt import BundleKeys, Receipt
 from tipstaff.model.tiers import rank
 
-LONGEST_HOST = 255
 FIELDS = frozenset({"version", "contract", "receipt", "events", "keys"})
 
 
@@ -242,16 +242,7 @@ class BundleCheck:
         permitted_command = _command_hash(self.contract)
         if permitted_command and any(executed != permitted_command for executed, _ in self._chain.commands):
             self._findings.add(20, "another command was executed than the contract's", "events")
-        self._check_hosts(self.contract)
-
-    def _check_hosts(self, contract: Contract) -> None:
-        if not contract.network.default_deny:
-            return
-        rules = (contract.egress.rules if contract.egress else None) or ()
-        patterns = {pattern.lower() for pattern in (*contract.network.allow_hosts, *(rule.host for rule in rules))}
-        for host, decision in sorted(self._chain.network):
-            if decision == "allowed" and not _is_among(host.lower(), patterns):
-                self._findings.add(20, f"the host {host[:64]!r} was reached without being in the contract", "events")
+        check_hosts(self.contract, self._chain, self._findings)
 
     def _check_tier(self) -> None:
         """A contract without a minimum that names a tier means that tier."""
@@ -288,6 +279,8 @@ class BundleCheck:
         approvals = ApprovalCheck(self._contract_seal.digest, self._chain.claimed_at, self._trust, self._findings)
         for seq, ts, consent in self._chain.consents:
             self.notes.extend(approvals.check(consent, ts, f"events[{seq}]"))
+        if self.contract is not None:
+            self.notes.extend(check_questions(self.contract, self._chain, approvals))
         if (more := len(self.notes) - MOST_PER_CHECK) > 0:
             self.notes[MOST_PER_CHECK:] = [f"{more} more notes on approvals"]
 
@@ -331,14 +324,6 @@ def _command_hash(contract: Contract) -> str:
         source, args = execution.get("source"), execution.get("args") or []
         return _digest({"kind": "python", "source": source, "args": args, "cwd": cwd})
     return ""
-
-
-def _is_among(host: str, patterns: set[str]) -> bool:
-    """Say whether `host` is named: as it is, without its port, or by a suffix."""
-    name = host.rpartition(":")[0] if host.rpartition(":")[2].isdigit() and host.count(":") == 1 else host
-    # A longer one is no name of a host, and each of its dots would cost a copy of it.
-    parents = (name[at:] for at, letter in enumerate(name) if letter == ".") if len(name) <= LONGEST_HOST else ()
-    return host in patterns or name in patterns or any(f"*{suffix}" in patterns for suffix in parents)
 
 
 def _digest(value: Any) -> str:

@@ -6,7 +6,7 @@ Breaks in the chain are check 8, foreign fields in a wrapper 15, odd times 22, w
 """
 
 import re
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from tipstaff.canonical import digest
 from tipstaff.errors import CanonicalError, InputError
@@ -20,6 +20,15 @@ SHOWN_CHARACTERS: Final = 64
 _is_time = re.compile(
     r"[0-9]{4}-(0[1-9]|1[0-2])-(0[1-9]|[12][0-9]|3[01])T([01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9]\.[0-9]{3}Z\Z"
 ).match
+
+
+class Way(NamedTuple):
+    """How a host was reached, as far as an event says: 0 and empty where it does not."""
+
+    host: str
+    port: int
+    rule: str
+    approval: str  # the digest of the approval that it carries
 
 
 def chained(seq: int, ts: str, prev: str, event: dict[str, Any]) -> dict[str, Any]:
@@ -46,6 +55,7 @@ class Chain:
         self.commands: list[tuple[str, int]] = []
         self.secrets: list[tuple[str, str, str]] = []
         self.network: set[tuple[str, str]] = set()
+        self.reached: dict[Way, tuple[int, str, Any]] = {}  # how, and the first time that way: number, time, approval
         self.models: set[tuple[str, str]] = set()
         self.disclosures: list[tuple[str, str, str]] = []
         self.artifacts: list[tuple[str, str]] = []
@@ -173,6 +183,15 @@ class Chain:
             self._problem(23, seq, "only a claimed run whose command had not begun can be requeued")
         self.claimed = None
 
+    def reach(self, seq: int, ts: str, event: e.NetworkConnected) -> None:
+        """The sandbox asked for a host; each way by which one was reached is kept once."""
+        self.network.add((event.host, event.decision))
+        if event.decision == "allowed":
+            port = event.port if type(event.port) is int else 0
+            rule = event.rule if type(event.rule) is str else ""
+            approval = event.approval if type(event.approval) is dict else None
+            self.reached.setdefault(Way(event.host, port, rule, _digest(approval)), (seq, ts, approval))
+
     def _problem(self, number: int, seq: int, message: str, *, certain: bool = True) -> None:
         self._findings.add(number, message, f"events[{seq}]", certain=certain)
 
@@ -192,13 +211,20 @@ _COLLECT: Final[dict[type, Any]] = {
     e.WorkspaceMaterialized: lambda chain, _seq, _ts, event: chain.manifests.add(event.manifest_hash),
     e.CommandExecuted: lambda chain, _seq, _ts, event: chain.commands.append((event.argv_hash, event.exit_code)),
     e.SecretReleased: lambda chain, _seq, ts, event: chain.secrets.append((event.name, event.scope, ts)),
-    e.NetworkConnected: lambda chain, _seq, _ts, event: chain.network.add((event.host, event.decision)),
+    e.NetworkConnected: Chain.reach,
     e.ModelCalled: lambda chain, _seq, _ts, event: chain.models.add((event.provider, event.model)),
     e.BoundaryCrossed: lambda chain, _seq, _ts, event: chain.disclosures.append(
         (event.direction, event.content_hash, event.data_class)
     ),
     e.ArtifactCreated: lambda chain, _seq, _ts, event: chain.artifacts.append((event.kind, event.hash)),
 }
+
+
+def _digest(approval: dict[str, Any] | None) -> str:
+    try:
+        return digest(approval) if approval is not None else ""
+    except CanonicalError:  # check 8 has said so
+        return ""
 
 
 def _odd_field(link: dict[Any, Any]) -> str:

@@ -43,6 +43,9 @@ class ContractRule(SignedNoun):
     """One way out; what else a rule says is the gate's business."""
 
     host: str
+    ports: Any = None  # what no writer of ours has put there is not judged
+    ask: Any = None
+    rule: Any = None
 
 
 class ContractEgress(SignedNoun):

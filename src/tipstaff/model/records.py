@@ -22,8 +22,16 @@ class Refusal(SignedNoun):
     reasons: list[str]
 
 
+class Place(SignedNoun):
+    """Where a run at work wants to go, and the policy's rule that says `ask`."""
+
+    host: Annotated[str, msgspec.Meta(min_length=1, max_length=255)]
+    port: Annotated[int, msgspec.Meta(ge=1, le=65535)]
+    rule: Annotated[str, msgspec.Meta(max_length=512)] = ""
+
+
 class Approval(SignedNoun):
-    """One person's word on one contract; `sig` is over H(approval without sig)."""
+    """One person's word on one contract, or on one question of its run; `sig` is over H(approval without sig)."""
 
     version: str
     contract_hash: Digest
@@ -33,6 +41,7 @@ class Approval(SignedNoun):
     expires_at: Timestamp
     sig: str
     public_key_pem: str | None = None
+    question: Place | None = None  # then it says yes to this alone, and not to the run
 
 
 class JournalEntry(SignedNoun):

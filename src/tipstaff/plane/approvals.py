@@ -35,8 +35,10 @@ def approve(authority: Authority, run_id: str, body: Json, by: Vouched = "same-u
     with authority.store.database.transaction():
         run = _waiting(authority, run_id)
         document = body["approval"] if "approval" in body else _vouched(authority, run, actor_of(body), by)
-        approval = _checked(authority, document, by)
-        _refuse_useless(authority, run, approval)
+        approval = checked(authority, document, by)
+        if approval.question is not None:
+            raise PlaneError("this approval is of a question, not of the run", status=403, code="approval_useless")
+        refuse_useless(authority, run, approval, requirements(run))
         if approval not in _given(authority, run):
             actor = {"kind": approval.actor.kind, "id": approval.actor.id}
             run = authority.extend(run, [{"type": "consent.granted", "actor": actor, "approval": document}])
@@ -55,13 +57,20 @@ def deny(authority: Authority, run_id: str, body: Json) -> Json:
         run = _waiting(authority, run_id)
         if not any(any_of(one.approvers)(actor.id) for one in requirements(run)):
             raise PlaneError(f"{actor.id!r} is not an approver of run {run_id}", status=403, code="not_approver")
-        refuse_run(authority, run, failed("approval.denied", "policy_denied", f"{actor.id!r} denied it{_reason(body)}"))
+        refuse_run(
+            authority, run, failed("approval.denied", "policy_denied", f"{actor.id!r} denied it{reason_of(body)}")
+        )
     return {"runId": run_id, "status": "failed"}
 
 
-def _reason(body: Json) -> str:
+def reason_of(body: Json) -> str:
+    """Read why somebody said no, as the end of a sentence."""
     reason = body.get("reason", "")
-    if not isinstance(reason, str) or len(reason) > LONGEST_REASON:
+    if (
+        not isinstance(reason, str)
+        or len(reason) > LONGEST_REASON
+        or any("\ud800" <= one <= "\udfff" for one in reason)
+    ):
         raise InputError(f"the reason is not a text of at most {LONGEST_REASON} characters")
     return f": {reason}" if reason else ""
 
@@ -134,7 +143,7 @@ def _vouched(authority: Authority, run: Run, actor: Actor, by: Vouched) -> Json:
     return sign_approval(run.contract_hash, actor, authority.key, by, expires)
 
 
-def _checked(authority: Authority, document: Any, by: Vouched) -> Approval:
+def checked(authority: Authority, document: Any, by: Vouched) -> Approval:
     """Read an approval whose signature holds and whose key is the actor's, or the plane's own word."""
     try:
         approval = msgspec.convert(document, Approval)
@@ -166,9 +175,9 @@ def _refuse_stranger(authority: Authority, key: PublicKey, approval: Approval, b
         raise PlaneError(f"the approver's key {key.key_id} {fault}", status=403, code="approver_unknown")
 
 
-def _refuse_useless(authority: Authority, run: Run, approval: Approval) -> None:
+def refuse_useless(authority: Authority, run: Run, approval: Approval, wanted: list[Requirement]) -> None:
     """Refuse an approval that counts for no requirement, with the reason of each."""
-    missing = [_missing(authority, run, [one], [approval]) for one in requirements(run)]
+    missing = [_missing(authority, run, [one], [approval]) for one in wanted]
     if any(not found or found[0].have for found in missing):
         return
     reasons = tuple(sorted({reason for found in missing for reason in found[0].refused}))

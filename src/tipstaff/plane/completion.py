@@ -48,6 +48,7 @@ class Completion:
                 return _again(run, claim, receipt)
             self._leases.refuse_stale(run, claim)
             told = self._chains.extension(run, list(links) if type(links) is tuple else links)
+            self._leases.refuse_invented(run, told.links)
             self._chains.forget(run.run_id)  # from here on the folded chain is ours, and nobody adds to it
         payload = self._verified(run, receipt, told.chain)
         countersigned = signed_as(receipt, payload, self._authority.signer(run.contract), "plane")

@@ -72,6 +72,7 @@ class Leases:
         with self._store.database.transaction(durable=release):
             run = self.holder(token)
             told = self._chains.extension(run, links)
+            self.refuse_invented(run, told.links)
             lasting = told.lasting
             self._store.runs.add_events(run.run_id, lasting)
             self._store.runs.change(
@@ -89,6 +90,13 @@ class Leases:
         """Refuse a token that was given for another run than the path names."""
         if self._tokens.read_claim(token).run_id != run_id:
             raise PlaneError("this token is for another run", status=401, code="token_unknown")
+
+    def refuse_invented(self, run: Run, links: list[Json]) -> None:
+        """Refuse events that carry an approval which nobody gave."""
+        if any("approval" in link["event"] for link in links):
+            from tipstaff.plane import questions  # noqa: PLC0415 - few runs ask while they run
+
+            questions.refuse_invented(self._authority, run, links)
 
     def holder(self, token: object) -> Run:
         """Give the run that a token holds now; inside a transaction where that must not change."""

@@ -66,6 +66,12 @@ class Plane:
                 refuse_run(self._authority, run, Cause("run.cancelled", f"{actor['id']!r} cancelled it", event))
         return {"runId": run_id, "status": self._store.runs.get(run_id).state}
 
+    def answer(self, run_id: str, body: Json, by: approvals.Vouched = "same-uid") -> Json:
+        """Take a person's answer to a question of a run at work."""
+        from tipstaff.plane import questions  # noqa: PLC0415 - few runs ask while they run
+
+        return questions.answer(self._authority, run_id, body, by)
+
     # For runners
 
     def enroll(self, public_key_pem: str, pool: str) -> Json:
@@ -87,6 +93,12 @@ class Plane:
     def append(self, token: object, events: Any, *, release: bool = False) -> Json:
         """Take a runner's events."""
         return self._leases.append(token, events, release=release)
+
+    def ask(self, token: object, body: Json) -> Json:
+        """Take a runner's question about a place, or give its answer."""
+        from tipstaff.plane import questions  # noqa: PLC0415 - few runs ask while they run
+
+        return questions.ask(self._authority, self._leases.holder(token), body)
 
     def complete(self, token: object, receipt: Any, events: Any = ()) -> Json:
         """End a run by its runner's receipt; gives it countersigned."""
@@ -130,6 +142,12 @@ class Plane:
     def waiting(self) -> list[Json]:
         """List the runs that wait for people, with exactly what is asked."""
         return reading.waiting(self._authority)
+
+    def questions(self) -> list[Json]:
+        """List what runs at work wait for people to answer."""
+        from tipstaff.plane import questions  # noqa: PLC0415 - few runs ask while they run
+
+        return questions.waiting(self._authority)
 
     def why(self, name: str) -> Json:
         """Say why a run, or a request that never became one, ended as it did."""

@@ -60,10 +60,14 @@ def _complete(plane: Plane, fields: Json) -> Json:
     return plane.complete(fields.get("claimToken"), fields.get("receipt"), fields.get("events", []))
 
 
+def _ask(plane: Plane, fields: Json) -> Json:
+    return plane.ask(fields.get("claimToken"), fields)
+
+
 def _kind(error: TipstaffError) -> type[TipstaffError]:
     return next(kind for kind in _STATUS if isinstance(error, kind))
 
 
 _RUN: Final = re.compile(r"/v1/runs/(?P<run>[^/]{1,128})/(?P<step>[a-z]+)")
-_STEPS: Final[dict[str, _Step]] = {"events": _append, "renew": _renew, "complete": _complete}
+_STEPS: Final[dict[str, _Step]] = {"events": _append, "renew": _renew, "ask": _ask, "complete": _complete}
 _STATUS: Final[dict[type[TipstaffError], int]] = {InputError: 400, NotFoundError: 404, StoreError: 503}

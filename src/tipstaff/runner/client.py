@@ -1,4 +1,4 @@
-"""How a runner speaks with its plane: claim, events, renew, complete, always as JSON bytes.
+"""How a runner speaks with its plane: claim, events, renew, ask, complete, always as JSON bytes.
 
 `PlaneClient` is the protocol; `InProcess` hands the bytes to a plane in the same process: at once, because a thread
 costs more than most answers; on a thread where the plane is busy, its disk is slow or the body is long, so that nothing
@@ -53,6 +53,9 @@ class PlaneClient(Protocol):
     async def renew(self, claim: Claim) -> tuple[Claim, Json | None]:
         """Prolong the lease; the claim before it is void."""
 
+    async def ask(self, claim: Claim, question: Json, *, give_up: bool = False) -> Json:
+        """Ask whether a place may be reached, or look for the answer: `waiting`, `yes` with its approval, or `no`."""
+
     async def complete(self, claim: Claim, receipt: Json, events: Sequence[Json] = ()) -> Json:
         """Send the receipt, with the events that were not sent before; gives it countersigned."""
 
@@ -92,6 +95,10 @@ class InProcess:
         """Prolong the lease."""
         reply = await self._step(claim, "renew", {})
         return claim._replace(token=reply["claimToken"], lease_ms=reply["leaseMs"]), reply.get("cancel")
+
+    async def ask(self, claim: Claim, question: Json, *, give_up: bool = False) -> Json:
+        """Ask whether a place may be reached, or look for the answer."""
+        return await self._step(claim, "ask", {**question, "giveUp": give_up})
 
     async def complete(self, claim: Claim, receipt: Json, events: Sequence[Json] = ()) -> Json:
         """Send the receipt."""

@@ -98,6 +98,11 @@ class _Lease:
         async with self._turn:
             await self._client.append(self.claim, events)
 
+    async def ask(self, question: Json, *, give_up: bool = False) -> Json:
+        """Ask whether a place may be reached, or look for the answer."""
+        async with self._turn:
+            return await self._client.ask(self.claim, question, give_up=give_up)
+
     @asynccontextmanager
     async def kept(self, session: Session, outside: Outside) -> AsyncIterator[None]:
         """Renew the lease in the meantime, and stop the run when its reply says so."""

@@ -1,4 +1,4 @@
-"""The spellings in which a secret may turn up in an output: as it is, encoded, escaped, line by line, backwards.
+"""The spellings in which a secret may turn up: as it is, in one case, encoded, escaped, line by line, backwards.
 
 White space around a value is no part of it. Of base64 only what does not depend on the bytes around the value is a
 form, and what a value at the very end gives: at most six bits at each edge stay. A form is never shorter than
@@ -44,7 +44,7 @@ _MARKUP_TABLES: Final = tuple(
 def forms(value: bytes) -> tuple[bytes, ...]:
     """List the spellings of `value`, itself first, each once."""
     core = value.strip()
-    found = dict.fromkeys([core])
+    found = dict.fromkeys([core, core.lower(), core.upper()])  # names of hosts come in lower case
     for whole in dict.fromkeys(_line_ends(core)):
         found |= dict.fromkeys(_encoded(whole))
         found |= dict.fromkeys(_escaped(whole))

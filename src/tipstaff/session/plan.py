@@ -54,7 +54,7 @@ def plan_of(contract: Json, secrets: Mapping[str, str], host: Mapping[str, str],
     return Plan(
         argv=argv,
         files=files + way.files,
-        environ={**environment(execution, secrets, host), **way.environ},
+        environ={**way.defaults, **environment(execution, secrets, host), **way.environ},
         limits=msgspec.convert(contract["limits"], Limits),
         cwd=getattr(execution, "cwd", "."),
         workspace=Path(granted["workspace"]) if granted.get("workspace") else None,

@@ -15,21 +15,23 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from tipstaff.egress.variables import proxy_variables
+from tipstaff.egress.variables import DEFAULTS, proxy_variables
 from tipstaff.session.held import Held
 
 if TYPE_CHECKING:
     from tipstaff.egress.attempt import Attempt
     from tipstaff.egress.gate import Gate
     from tipstaff.egress.inspection import Inspection
-    from tipstaff.egress.options import Ask, Options
+    from tipstaff.egress.options import Options
     from tipstaff.egress.upstream import Upstream
+    from tipstaff.session.questions import Questions
 
 Json = dict[str, Any]
 Told = Callable[[Json], None]
 PORT: Final = 3128
 MOST_EVENTS: Final = 1000  # of one run; what is more is added up
 MOST_SENTENCES: Final = 20
+OPEN_FILES: Final = 8192
 PASSWORD_BYTES: Final = 24
 OWN_NETWORK: Final = frozenset({"bwrap"})  # tiers
 
@@ -40,11 +42,12 @@ class Way(msgspec.Struct, frozen=True):
     port: int = 0
     on_trust: bool = False
     environ: Mapping[str, str] = {}
+    defaults: Mapping[str, str] = {}  # variables that the request may set otherwise
     files: tuple[tuple[str, str], ...] = ()
 
 
 CLOSED: Final = Way()
-USUAL: Final = Way(port=PORT, environ=proxy_variables(PORT))
+USUAL: Final = Way(port=PORT, environ=proxy_variables(PORT), defaults=DEFAULTS)
 
 
 def usual_way(contract: Json) -> Way | None:
@@ -59,12 +62,14 @@ def usual_way(contract: Json) -> Way | None:
 class Reach:
     """One session's way out."""
 
-    def __init__(self, contract: Json, held: Held, environ: Mapping[str, str], told: Told, ask: "Ask | None") -> None:
+    def __init__(
+        self, contract: Json, held: Held, environ: Mapping[str, str], told: Told, questions: "Questions | None" = None
+    ) -> None:
         self._contract = contract
         self._held = held
         self._environ = environ
         self._told = told
-        self._ask = ask
+        self._questions = questions
         self._gate: Gate | None = None
         self._listener: socket.socket | None = None
         self._password = ""
@@ -119,6 +124,7 @@ class Reach:
         from tipstaff.egress.gate import Gate  # noqa: PLC0415 - only who reaches it pays for it
         from tipstaff.egress.terms import terms_of  # noqa: PLC0415 - as above
 
+        _raise_open_files()
         try:
             self._gate = Gate(terms_of(self._contract), self._attempted, options=self._options())
         except BaseException:
@@ -129,18 +135,21 @@ class Reach:
     def _options(self) -> "Options":
         from tipstaff.egress.options import Options  # noqa: PLC0415 - as above
 
-        options = Options(ask=self._ask, upstream=self._upstream, credentials=self._password or None)
+        ask = self._questions.ask if self._questions is not None else None
+        options = Options(ask=ask, upstream=self._upstream, credentials=self._password or None)
         if self._inspection is not None:
             options = msgspec.structs.replace(
                 options, terminate=self._inspection.terminate, secure=self._inspection.secure
             )
         if (injector := self.injector) is not None:
-            options = msgspec.structs.replace(options, inject=injector.apply, mask=injector.mask, scan=injector.scanner)
+            options = msgspec.structs.replace(
+                options, inject=injector.apply, mask=injector.mask, scan=injector.scanner, knows=injector.reaches
+            )
         return options
 
     def _attempted(self, attempt: "Attempt") -> None:
         """Write an attempt down; beyond a number that no honest run has, only add up."""
-        said = _spelled(attempt)
+        said = {**_spelled(attempt), **self._approved(attempt)}
         if attempt.decision == "blocked" and len(self._sentences) < MOST_SENTENCES:
             self._sentences[_sentence(attempt)] = None
         if self._events < MOST_EVENTS:
@@ -148,11 +157,20 @@ class Reach:
             self._told(said)
             return
         place = (attempt.host, attempt.port, attempt.decision, attempt.rule)
-        place = place if place in self._more or len(self._more) < MOST_EVENTS else ("…", 0, attempt.decision, "")
-        summed = self._more.setdefault(place, {**said, "host": place[0], "count": 0, "bytesOut": 0, "bytesIn": 0})
+        if place not in self._more and len(self._more) >= MOST_EVENTS:
+            place = ("…", 0, attempt.decision, "")  # all the others; of those allowed, the first gives its name
+            said = said if attempt.decision == "allowed" else {**said, "host": "…"}
+        summed = self._more.setdefault(place, {**said, "count": 0, "bytesOut": 0, "bytesIn": 0})
         summed["count"] += 1
         summed["bytesOut"] += attempt.bytes_out
         summed["bytesIn"] += attempt.bytes_in
+
+    def _approved(self, attempt: "Attempt") -> Json:
+        """Give the approval that let a connection through, where it needed one: the chain has to carry it."""
+        if self._questions is None or attempt.decision != "allowed":
+            return {}
+        approval = self._questions.approval(attempt.host, attempt.port, attempt.rule)
+        return {"approval": approval} if approval is not None else {}
 
     async def close(self) -> None:
         """End what is still open, and write it down."""
@@ -170,6 +188,16 @@ class Reach:
     def refusals(self) -> tuple[str, ...]:
         """Say what was refused, and what would allow it."""
         return tuple(self._held.redacted("refusals", list(self._sentences)))
+
+
+def _raise_open_files() -> None:
+    """Use as many descriptors as we may: a tunnel takes two."""
+    import resource  # noqa: PLC0415 - as above
+
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    enough = OPEN_FILES if hard == resource.RLIM_INFINITY else min(hard, OPEN_FILES)
+    if soft != resource.RLIM_INFINITY and soft < enough:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (enough, hard))
 
 
 def _spelled(attempt: "Attempt") -> Json:
@@ -191,6 +219,11 @@ def _spelled(attempt: "Attempt") -> Json:
 def _sentence(attempt: "Attempt") -> str:
     place = f"{attempt.host}:{attempt.port}" if attempt.host else "a request"
     return f"{place}: {attempt.reason}" + (f"; to allow it: {attempt.advice}" if attempt.advice else "")
+
+
+def asks(contract: Json) -> bool:
+    """Say whether people may have to be asked while the run is at work."""
+    return any(rule.get("ask") for rule in (contract.get("egress") or {}).get("rules") or ())
 
 
 def _inspected(contract: Json) -> list[Json]:

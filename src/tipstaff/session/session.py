@@ -11,7 +11,7 @@ Knows no database and no plane: both are handed in.
 
 import asyncio
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Protocol
@@ -29,17 +29,18 @@ from tipstaff.session.capture import Capture
 from tipstaff.session.held import Held
 from tipstaff.session.history import History
 from tipstaff.session.plan import UnfitContractError, command_hash, execution_of, plan_of
-from tipstaff.session.reach import Reach
+from tipstaff.session.reach import Reach, asks
 from tipstaff.session.record import FAILURES, Account, failure_message, receipt_of, status_of, too_weak
 
 if TYPE_CHECKING:
-    from tipstaff.egress.options import Ask
     from tipstaff.model.events import FailureClass
+    from tipstaff.session.questions import Questions
 
 Json = dict[str, Any]
 CLOSED_DISCLOSURES: Final = ("none", "metadata-only")  # under these no output leaves the runner
 LOG: Final = "session-log"
 SETUP_FAILED: Final = 125
+ANSWER_SECONDS: Final = 600.0
 TELL_SECONDS: Final = 1.0  # how long an event waits for others before it is sent
 
 
@@ -62,6 +63,9 @@ class Line(Protocol):
     async def tell(self, events: Sequence[Json]) -> None:
         """Send events; PlaneError when they did not arrive."""
 
+    async def ask(self, question: Json, *, give_up: bool = False) -> Json:
+        """Ask whether a place may be reached, or look for the answer; with `give_up`, for the last time."""
+
 
 class Outside(msgspec.Struct, frozen=True, kw_only=True):
     """What one run shares with whoever asked for it."""
@@ -69,7 +73,8 @@ class Outside(msgspec.Struct, frozen=True, kw_only=True):
     stdin: Source | None = None
     stdout: Sink | None = None
     stderr: Sink | None = None
-    ask: "Ask | None" = None  # whether a host may be reached whose rule says `ask`
+    asked: Callable[[str, str], None] | None = None  # hears the run's id, and the place that it asks to reach
+    answer_seconds: float = ANSWER_SECONDS  # how long it waits for people to answer that
     ahead: Ahead | None = None  # a sandbox that is being made already; used if it is for this very plan
     cancel: asyncio.Event = msgspec.field(default_factory=asyncio.Event)
 
@@ -117,7 +122,8 @@ class Session:
         """Run it with its way out, which is closed when it has ended."""
         try:
             self._held = Held(self._contract, self._secrets, os.urandom)
-            self._reach = Reach(self._contract, self._held, self._host.environ, partial(self._tried, line), outside.ask)
+            told, questions = partial(self._tried, line), self._questions(outside, line)
+            self._reach = Reach(self._contract, self._held, self._host.environ, told, questions)
         except TipstaffError as error:
             raise UnfitContractError("capability_mismatch", str(error)) from error
         try:
@@ -129,9 +135,19 @@ class Session:
             if self._telling is not None:
                 await self._telling
 
+    def _questions(self, outside: Outside, line: Line) -> "Questions | None":
+        """Make what asks people, where the contract has a rule that does."""
+        if not asks(self._contract):
+            return None
+        from tipstaff.session.questions import Patience, Questions  # noqa: PLC0415 - few runs ask while they run
+
+        told = partial(outside.asked, self._contract["runId"]) if outside.asked is not None else None
+        return Questions(line.ask, self._held, Patience(outside.answer_seconds), told)
+
     def _tried(self, line: Line, said: Json) -> None:
         """Write down that somebody tried to get out, and have it sent with what else comes in the next moment."""
-        self._history.add("network.connected", **self._held.redacted("events", said))
+        approval = {"approval": said.pop("approval")} if "approval" in said else {}  # signed: not a byte may change
+        self._history.add("network.connected", **self._held.redacted("events", said), **approval)
         if self._telling is None or self._telling.done():
             self._telling = asyncio.get_running_loop().create_task(self._tell(line))
 

@@ -1,12 +1,13 @@
 """The store: what a plane must not forget, in one folder of one machine.
 
-`Store` is a SQLite database with its tables (`runs`, `runners`, `refusals`, `journal`) and the blobs beside it. Any
-number of processes share it. Keeps and finds; decides nothing and signs nothing by itself.
+`Store` is a SQLite database with its tables (`runs`, `questions`, `runners`, `refusals`, `journal`) and the blobs
+beside it. Any number of processes share it. Keeps and finds; decides nothing and signs nothing by itself.
 """
 
 from collections.abc import Callable
+from functools import cached_property
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from tipstaff.errors import StoreError
 from tipstaff.store.blobs import Blobs
@@ -20,7 +21,22 @@ from tipstaff.store.refusals import Refusals
 from tipstaff.store.runners import Runner, Runners
 from tipstaff.store.runs import Run, Runs
 
-__all__ = ["Blobs", "Database", "Journal", "Owner", "Owners", "Run", "Runner", "Runners", "Runs", "Store", "Tombstone"]
+if TYPE_CHECKING:
+    from tipstaff.store.questions import Questions
+
+__all__ = [
+    "Blobs",
+    "Database",
+    "Journal",
+    "Owner",
+    "Owners",
+    "Run",
+    "Runner",
+    "Runners",
+    "Runs",
+    "Store",
+    "Tombstone",
+]
 
 SECRET_BYTES: Final = 32
 
@@ -41,6 +57,13 @@ class Store:
         self.blobs = Blobs(self.database, folder / "blobs")
         self.owners = Owners(folder / "owners")
         self.pruned = Pruned(self.database)
+
+    @cached_property
+    def questions(self) -> "Questions":
+        """The questions that runs at work ask."""
+        from tipstaff.store.questions import Questions  # noqa: PLC0415 - few runs ask while they run
+
+        return Questions(self.database)
 
     def secret(self, name: str, random: Callable[[int], bytes]) -> bytes:
         """Give the store's own secret called `name`; the first who asks makes it."""

@@ -59,6 +59,7 @@ def test_an_empty_queue_is_said_so(site, post):
         ("/v1/runs/run_1/dance", {}, 404),
         ("/v1/runs/run_1/events", {"claimToken": "x.y"}, 401),
         ("/v1/runs/run_1/complete", {}, 401),
+        ("/v1/runs/run_1/ask", {"claimToken": "x.y", "host": "a.test", "port": 443, "rule": "r"}, 401),
         ("/v1/claims", b"x" * (MOST_BODY_BYTES + 1), 413),
     ],
 )

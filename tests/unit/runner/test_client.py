@@ -9,6 +9,7 @@ from functools import partial
 import pytest
 
 from tests.unit.plane.embedded import ANNA, COMPLETED, PLANE, Embedded, executed, follow, materialized, receipt
+from tests.unit.policy.conftest import open_policy
 from tipstaff.errors import PlaneError
 from tipstaff.evidence import verify
 from tipstaff.plane import answer
@@ -118,3 +119,22 @@ async def test_eight_runs_at_once_are_all_completed(site, client):
         return str(done["runId"])
 
     assert sorted(await asyncio.gather(*(one() for _ in range(8)))) == sorted(submitted)
+
+
+async def test_a_question_goes_to_the_plane_and_comes_back_answered(tmp_path):
+    """Asking waits, then gives the approval; what no rule asks for is the plane's own refusal."""
+    hosts = [{"id": "ask-first", "host": "api.example.com", "ports": [443], "ask": True}]
+    site = Embedded(tmp_path, policy=open_policy(network={"hosts": hosts}))
+    client = InProcess(partial(answer, site.plane), site.token, "default")
+    site.submit(network={"allowHosts": ["api.example.com"]})
+    claim = await client.claim()
+    assert claim is not None
+    place = {"host": "api.example.com", "port": 443, "rule": "ask-first"}
+
+    assert await client.ask(claim, place) == {"answer": "waiting"}
+    site.plane.answer(claim.run_id, {"answer": "yes", "question": place, "actor": ANNA})
+    assert (await client.ask(claim, place))["approval"]["question"] == place
+    with pytest.raises(PlaneError) as refused:
+        await client.ask(claim, {**place, "port": 80})
+    assert (refused.value.status, refused.value.code) == (403, "not_permitted")
+    site.close()

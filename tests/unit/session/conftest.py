@@ -101,6 +101,10 @@ class Line:
         """Keep it."""
         self.told.extend(events)
 
+    async def ask(self, question: Json, *, give_up: bool = False) -> Json:
+        """Have nobody who answers."""
+        return {"answer": "no" if give_up else "waiting", "question": question}
+
 
 @pytest.fixture
 def tier() -> Obedient:

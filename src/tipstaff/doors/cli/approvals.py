@@ -1,4 +1,6 @@
-"""`tipstaff approvals`: list the runs that wait for people, with exactly what each would do and how to answer.
+"""`tipstaff approvals`: list what waits for people, with exactly what each run would do and how to answer.
+
+That is a run that may not start without them, or one at work that asks to reach a place whose rule says `ask`.
 
 Example:
   tipstaff approvals
@@ -24,15 +26,20 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """List them."""
     with opened() as plane:
-        waiting = plane.waiting()
+        waiting, questions = plane.waiting(), plane.questions()
     if args.json:
-        emit_json({"waiting": waiting})
+        emit_json({"waiting": waiting, "questions": questions})
         return 0
     for one in waiting:
         for line in described(one):
             say(line)
         say(f"  to answer: tipstaff approve {one['runId']}   or: tipstaff deny {one['runId']}")
-    if not waiting:
+    for one in questions:
+        for line in described_question(one):
+            say(line)
+        answer = f"{one['runId']} --host {one['place']}"
+        say(f"  to answer: tipstaff approve {answer}   or: tipstaff deny {answer}")
+    if not waiting and not questions:
         say("nothing waits for approval")
     return 0
 
@@ -41,7 +48,19 @@ def described(waiting: Json) -> Iterator[str]:
     """Write out one run that waits: nothing that is approved is left out."""
     yield f"{waiting['runId']} waits until {moment(waiting['until'])} UTC:"
     yield from (f"  {line}" for line in terms(waiting["contract"]))
-    for one in waiting["consentRequirements"]:
+    yield from _approvers(waiting)
+
+
+def described_question(question: Json) -> Iterator[str]:
+    """Write out one place that a run at work asks to reach, and which run that is."""
+    since = f"since {moment(question['askedAt'])} UTC"
+    yield f"{question['runId']} wants to reach {question['place']} (rule {question['rule']}), {since}:"
+    yield from (f"  {line}" for line in terms(question["contract"]))
+    yield from _approvers(question)
+
+
+def _approvers(asking: Json) -> Iterator[str]:
+    for one in asking["consentRequirements"]:
         apart = ", not by who asked" if one["separate"] else ""
         sure = f", assurance at least {one['assurance']}"
         yield f"  rule {one['rule']}: {one['quorum']} of {', '.join(one['approvers'])} must approve{apart}{sure}"

@@ -1,25 +1,29 @@
-"""`tipstaff approve`: say yes to one run that waits; the yes is signed, and holds for exactly this contract.
+"""`tipstaff approve`: say yes to one run that waits, or to the places that a run at work asks to reach.
 
-Shows what is approved and asks, unless --yes is given. Signs with your own key (`tipstaff keys new`, or a key of the
-ssh-agent that this home knows as yours); without one, the approval says only that somebody with this user id agreed.
+The yes is signed, and holds for exactly this contract, or for exactly this place in it. Shows what is approved and
+asks, unless --yes is given. Signs with your own key (`tipstaff keys new`, or a key of the ssh-agent that this home
+knows as yours); without one, the approval says only that somebody with this user id agreed.
 
 Example:
   tipstaff approve run_1a2b3c4d
+  tipstaff approve run_1a2b3c4d --host api.example.com:443
   tipstaff approve run_1a2b3c4d --as boris@example.com --key boris --yes
 """
 
 import argparse
 import getpass
+from collections.abc import Iterator
 from typing import Any
 
 import msgspec
 
-from tipstaff.doors.cli.answering import actor, add_who, confirmed, waiting_run
-from tipstaff.doors.cli.approvals import described
-from tipstaff.doors.cli.consent import consent
+from tipstaff.doors.cli.answering import actor, add_who, asking_run, confirmed
+from tipstaff.doors.cli.approvals import described, described_question
+from tipstaff.doors.cli.consent import consent, consent_to_place, signer_of
 from tipstaff.doors.cli.desk import add_run, opened
 from tipstaff.doors.cli.output import complain, emit_json, say
 from tipstaff.model.noun import Actor
+from tipstaff.plane import Plane
 
 Json = dict[str, Any]
 
@@ -35,12 +39,14 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Approve it, or leave it waiting."""
     with opened() as plane:
-        waiting = waiting_run(plane, args.run)
+        asking = asking_run(plane, args.run, args.host)
         who = msgspec.convert(actor(args), Actor)
-        if not args.yes and not _agreed(waiting, who):
+        if asking.run is None:
+            return _answer_questions(plane, asking.questions, who, args)
+        if not args.yes and not _agreed(described(asking.run), who):
             complain("tipstaff: not approved; it goes on waiting")
             return 1
-        answer = consent(plane, waiting["runId"], who, args.key, getpass.getpass)
+        answer = consent(plane, asking.run["runId"], who, args.key, getpass.getpass)
     if args.json:
         emit_json(answer)
     else:
@@ -48,8 +54,22 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-def _agreed(waiting: Json, who: Actor) -> bool:
-    for line in described(waiting):
+def _answer_questions(plane: Plane, questions: list[Json], who: Actor, args: argparse.Namespace) -> int:
+    agreed = [one for one in questions if args.yes or _agreed(described_question(one), who)]
+    signer = signer_of(who, args.key, getpass.getpass) if agreed else None
+    answers = [consent_to_place(plane, one, who, signer) for one in agreed]
+    if args.json:
+        emit_json({"runId": questions[0]["runId"], "answers": answers})
+    else:
+        for one in agreed:
+            say(f"{one['runId']} may reach {one['place']}")
+    if len(agreed) < len(questions):
+        complain("tipstaff: not approved; it goes on waiting")
+    return 0 if len(agreed) == len(questions) else 1
+
+
+def _agreed(shown: Iterator[str], who: Actor) -> bool:
+    for line in shown:
         complain(line)
     return confirmed(f"Approve as {who.id}? y or n, then Enter: (n)")
 

@@ -15,8 +15,9 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from tipstaff.errors import NotFoundError, SigningKeyError
 from tipstaff.evidence.approval import approve
+from tipstaff.evidence.seal import payload_digest
 from tipstaff.home import Home, locate
-from tipstaff.keys import KnownKeys, Signer
+from tipstaff.keys import Signer
 from tipstaff.keys.files import SUFFIX, is_encrypted, load
 from tipstaff.keys.known import read_known_keys
 from tipstaff.model.noun import Actor
@@ -29,6 +30,7 @@ Json = dict[str, Any]
 AskPassphrase = Callable[[str], str]  # a prompt → what was typed
 KEY_NAME: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,63}\Z")
 MILLISECONDS: Final = 1000
+USUAL_SECONDS: Final = 86_400  # how long an answer holds where no rule says so; its run ends before
 OFFICIAL: Final = ("plane", "runner")  # these keys are the home's own, and nobody's to approve with
 
 
@@ -42,16 +44,43 @@ class Approving(Protocol):
         """Take an approval."""
 
 
+class Answering(Protocol):
+    """What is needed of a plane for the question of a run at work."""
+
+    def answer(self, run_id: str, body: Json) -> Json:
+        """Take an answer."""
+
+
 def consent(plane: Approving, run_id: str, actor: Actor, key_name: str | None, ask_passphrase: AskPassphrase) -> Json:
     """Approve `run_id` as `actor`; gives the plane's answer: the run's status, and what is still missing."""
-    home = locate(os.environ)
-    path = own_key(home, actor.id, key_name)
-    signer = _unlocked(path, ask_passphrase) if path is not None else _agent_key(home, actor.id)
+    signer = signer_of(actor, key_name, ask_passphrase)
     if signer is None:
         return plane.approve(run_id, {"actor": {"kind": actor.kind, "id": actor.id}})
-    return plane.approve(
-        run_id, {"approval": _signed(plane.run(run_id), actor, signer, read_known_keys(home.known_keys))}
-    )
+    run = plane.run(run_id)
+    contract_hash = run["events"][0]["prev"]  # the genesis of every chain is the hash of its contract
+    return plane.approve(run_id, {"approval": _signed(run, contract_hash, actor, signer)})
+
+
+def consent_to_place(plane: Answering, question: Json, actor: Actor, signer: Signer | None) -> Json:
+    """Say yes to one place that a run at work wants to reach, under the contract that was shown."""
+    place = place_of(question)
+    if signer is None:
+        body: Json = {"answer": "yes", "question": place, "actor": {"kind": actor.kind, "id": actor.id}}
+    else:
+        body = {"approval": _signed(question, payload_digest(question["contract"]), actor, signer, question=place)}
+    return plane.answer(question["runId"], body)
+
+
+def place_of(question: Json) -> Json:
+    """Give what a question is about, as it is signed."""
+    return {name: question[name] for name in ("host", "port", "rule")}
+
+
+def signer_of(actor: Actor, key_name: str | None, ask_passphrase: AskPassphrase) -> Signer | None:
+    """Find the key that `actor` signs with, unlocked; None where the plane has to vouch."""
+    home = locate(os.environ)
+    path = own_key(home, actor.id, key_name)
+    return _unlocked(path, ask_passphrase) if path is not None else _agent_key(home, actor.id)
 
 
 def own_key(home: Home, who: str, key_name: str | None) -> Path | None:
@@ -92,10 +121,9 @@ def _agent_key(home: Home, who: str) -> Signer | None:
         return None
 
 
-def _signed(run: Json, actor: Actor, signer: Signer, known: KnownKeys) -> Json:
-    entry = known.find(signer.public, "approver")
+def _signed(asking: Json, contract_hash: str, actor: Actor, signer: Signer, **more: Json) -> Json:
+    entry = read_known_keys(locate(os.environ).known_keys).find(signer.public, "approver")
     assurance: Assurance = "key" if entry is not None and entry.name == actor.id else "same-uid"
-    lasts = min(one["expiresSeconds"] for one in run["consentRequirements"])
+    lasts = min((one["expiresSeconds"] for one in asking["consentRequirements"]), default=USUAL_SECONDS)
     expires_at = timestamp(time.time_ns() // 1_000_000 + lasts * MILLISECONDS)
-    contract_hash = run["events"][0]["prev"]  # the genesis of every chain is the hash of its contract
-    return approve(contract_hash, actor, signer, assurance, expires_at)
+    return approve(contract_hash, actor, signer, assurance, expires_at, **more)

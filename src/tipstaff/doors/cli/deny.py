@@ -1,14 +1,21 @@
-"""`tipstaff deny`: say no to one run that waits; it ends at once, with a signed refusal.
+"""`tipstaff deny`: say no to one run that waits, or to the places that a run at work asks to reach.
+
+A run that waits ends at once, with a signed refusal. One at work goes on, and the connection is refused.
 
 Example:
   tipstaff deny run_1a2b3c4d --reason "not on a Friday"
+  tipstaff deny run_1a2b3c4d --host api.example.com:443
 """
 
 import argparse
+from typing import Any
 
-from tipstaff.doors.cli.answering import actor, add_who, waiting_run
+from tipstaff.doors.cli.answering import actor, add_who, asking_run
+from tipstaff.doors.cli.consent import place_of
 from tipstaff.doors.cli.desk import add_run, opened
 from tipstaff.doors.cli.output import emit_json, say
+
+Json = dict[str, Any]
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -21,11 +28,19 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Deny it."""
     with opened() as plane:
-        waiting = waiting_run(plane, args.run)
-        reason = {"reason": args.reason} if args.reason else {}
-        answer = plane.deny(waiting["runId"], {"actor": actor(args), **reason})
+        asking = asking_run(plane, args.run, args.host)
+        said: Json = {"actor": actor(args), **({"reason": args.reason} if args.reason else {})}
+        if asking.run is not None:
+            answer = plane.deny(asking.run["runId"], said)
+        else:
+            run_id = asking.questions[0]["runId"]
+            bodies = [{**said, "answer": "no", "question": place_of(one)} for one in asking.questions]
+            answer = {"runId": run_id, "answers": [plane.answer(run_id, body) for body in bodies]}
     if args.json:
         emit_json(answer)
-    else:
+    elif asking.run is not None:
         say(f"{answer['runId']} is denied, and will not run")
+    else:
+        for one in asking.questions:
+            say(f"{answer['runId']} may not reach {one['place']}")
     return 0

@@ -64,7 +64,7 @@ class Box:
         around = Surroundings.of(self._local.home.root, os.environ)
         return await self._local.run(
             request_of(_asked(argv, dict(wishes)), around, user_name(), door="cli"),
-            outside=Outside(stdin=_fed(stdin) if stdin is not None else None),
+            outside=Outside(stdin=_fed(stdin) if stdin is not None else None, answer_seconds=seconds),
             consent=Consent(timeout_seconds=seconds),
         )
 

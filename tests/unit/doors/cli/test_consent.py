@@ -4,8 +4,9 @@ from typing import Any
 
 import pytest
 
-from tipstaff.doors.cli.consent import consent
+from tipstaff.doors.cli.consent import consent, consent_to_place, signer_of
 from tipstaff.errors import NotFoundError, SigningKeyError
+from tipstaff.evidence.seal import payload_digest
 from tipstaff.home import Home
 from tipstaff.keys import KnownKey, PrivateKey
 from tipstaff.keys.files import save
@@ -30,6 +31,11 @@ class Desk:
         """Take an approval."""
         self.given = body
         return {"runId": run_id, "status": "created", "missing": []}
+
+    def answer(self, run_id: str, body: dict[str, Any]) -> dict[str, Any]:
+        """Take an answer."""
+        self.given = body
+        return {"runId": run_id, "answer": "yes"}
 
 
 @pytest.fixture
@@ -109,3 +115,30 @@ def test_a_named_key_must_be_there(home, name):
     else:
         consent(desk, "run_1", ADA, name or None, never)
         assert "actor" in desk.given
+
+
+QUESTION: dict[str, Any] = {
+    "runId": "run_1",
+    "host": "api.example.com",
+    "port": 443,
+    "rule": "ask-first",
+    "contract": {"runId": "run_1", "signatures": []},
+    "consentRequirements": [],
+}
+PLACE = {"host": "api.example.com", "port": 443, "rule": "ask-first"}
+
+
+@pytest.mark.parametrize("keyed", [True, False])
+def test_a_place_is_approved_by_an_own_key_or_by_name(home, keyed):
+    """One's own key signs the place, under the hash of the contract that was shown; without one the plane vouches."""
+    desk = Desk()
+    if keyed:
+        save(PrivateKey.generate(), home.keys, "ada")
+
+    consent_to_place(desk, QUESTION, ADA, signer_of(ADA, None, never))
+
+    if keyed:
+        approval = desk.given["approval"]
+        assert (approval["question"], approval["contractHash"]) == (PLACE, payload_digest(QUESTION["contract"]))
+    else:
+        assert desk.given == {"answer": "yes", "question": PLACE, "actor": {"kind": "human", "id": "ada"}}

@@ -15,6 +15,7 @@ from contextlib import AbstractAsyncContextManager
 from typing import TYPE_CHECKING, Any, Final
 
 from tipstaff.doors.asking import request_of
+from tipstaff.doors.cli.output import printable
 from tipstaff.doors.cli.run import options, report
 from tipstaff.doors.cli.run.proof import ProofFile
 from tipstaff.doors.cli.run.streams import Inlet, Outlet, inlet
@@ -66,6 +67,7 @@ class Errand:
         self._proof = proof
         self._fault: OSError | None = None
         self._stop: Callable[[], object] | None = None
+        self._notices: set[asyncio.Future[None]] = set()
         self.is_stuck = False  # nobody takes what goes to stderr: our own lines would wait there too
 
     def heed(self, *signals: signal.Signals) -> None:
@@ -86,7 +88,10 @@ class Errand:
         outlets = self._outlets(cancel)
         stdin = inlet() if self._args.python != "-" else None
         stdout, stderr = outlets or (None, None)
-        outside = Outside(stdin=stdin, cancel=cancel, stdout=stdout, stderr=stderr)
+        seconds = options.approval_seconds(self._args)
+        outside = Outside(
+            stdin=stdin, cancel=cancel, stdout=stdout, stderr=stderr, asked=self._asked, answer_seconds=seconds
+        )
 
         async def asked(local: Local, waiting: "Waiting") -> None:
             from tipstaff.doors.cli.run.people import People  # noqa: PLC0415 - most runs ask nobody
@@ -101,7 +106,7 @@ class Errand:
                 outcome = await local.run(
                     request,
                     outside=outside,
-                    consent=Consent(asked=asked, timeout_seconds=options.approval_seconds(self._args)),
+                    consent=Consent(asked=asked, timeout_seconds=seconds),
                     keep_output=self._args.json,
                 )
             finally:
@@ -122,6 +127,14 @@ class Errand:
         if self._args.json:
             return ()
         return Outlet(1, failed, raw=self._args.raw), Outlet(2, failed, raw=self._args.raw)
+
+    def _asked(self, run_id: str, place: str) -> None:
+        """Say what the run waits for, through a stream of our own: the loop does not wait for whoever reads it."""
+        if not self._args.quiet:
+            line = f"tipstaff: {run_id} wants to reach {place}; tipstaff approve {run_id}, or: tipstaff deny {run_id}"
+            notice = asyncio.ensure_future(Outlet(2, lambda _: None)(f"{printable(line)}\n".encode()))
+            self._notices.add(notice)
+            notice.add_done_callback(self._notices.discard)
 
     def _terminal(self, stdin: Inlet | None) -> Inlet | None:
         """Give the terminal that questions can be asked on."""
