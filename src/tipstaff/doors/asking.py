@@ -120,8 +120,10 @@ def _way_out(text: str) -> Json:
     host, colon, port = place.rpartition(":")
     if not colon or place.endswith("]") or (":" in host and not host.endswith("]")):
         host, port = place, ""  # an IPv6 address has colons of its own
-    elif not port.isdecimal() or not 0 < int(port) < 65536:  # noqa: PLR2004 - ports are 16 bits
+    elif not (port.isascii() and port.isdecimal()) or not 0 < int(port) < 65536:  # noqa: PLR2004 - ports are 16 bits
         raise UsageError(f"--allow-host: '{text}' has no port between 1 and 65535", hint="write example.com:443")
+    if not host:
+        raise UsageError(f"--allow-host: '{text}' names no host", hint="write example.com:443")
     way: Json = {"host": host, "ports": [int(port)] if port else []}
     for word in more:
         name, equals, address = word.partition("=")

@@ -2,7 +2,6 @@
 
 import asyncio
 import contextlib
-import json
 import os
 import signal
 import socket
@@ -13,6 +12,8 @@ from collections.abc import Callable, Iterator, Sequence
 from itertools import count
 from pathlib import Path
 from typing import Any, Final
+
+import msgspec
 
 from tipstaff.isolation import order, packets
 
@@ -140,7 +141,7 @@ class Link:
     def ask(self, message: dict[str, Any], descriptors: Sequence[int] = ()) -> None:
         """Send one message: now, or as soon as there is room; the caller may close its descriptors."""
         if self.alive:
-            self._unsent.append((json.dumps(message).encode(), [os.dup(descriptor) for descriptor in descriptors]))
+            self._unsent.append((msgspec.json.encode(message), [os.dup(descriptor) for descriptor in descriptors]))
             self._send()
 
     def _send(self) -> None:
@@ -169,7 +170,7 @@ class Link:
                 if not message:
                     self._lost()
                 else:
-                    self._take(json.loads(message), [socket.socket(fileno=descriptor) for descriptor in given])
+                    self._take(msgspec.json.decode(message), [socket.socket(fileno=descriptor) for descriptor in given])
 
     def _take(self, told: dict[str, Any], given: list[socket.socket]) -> None:
         event = told["event"]

@@ -1,6 +1,8 @@
-"""What the spawner is asked for, as it travels: plain values, any bytes, no types of ours."""
+"""What the spawner is asked for, as it travels: plain values, any bytes, no types of ours.
 
-import json
+It is spelled in our process and read in the spawner's, which has nothing but the standard library.
+"""
+
 from typing import Literal, NamedTuple
 
 Kind = Literal["bwrap", "process"]
@@ -26,12 +28,21 @@ class Order(NamedTuple):
 
 
 def encode(order: Order) -> bytes:
-    """Spell an order. JSON in ASCII carries bytes that are no UTF-8 as lone surrogates."""
-    return json.dumps(order._asdict()).encode()
+    """Spell an order."""
+    import msgspec  # noqa: PLC0415 - not there in the spawner
+
+    try:
+        return msgspec.json.encode(order._asdict())
+    except UnicodeEncodeError:
+        import json  # noqa: PLC0415 - few orders have bytes that are no UTF-8, which only ASCII carries, as surrogates
+
+        return json.dumps(order._asdict()).encode()
 
 
 def decode(data: bytes) -> Order:
     """Read an order."""
+    import json  # noqa: PLC0415 - read where there is nothing else, spelled where this would cost every start
+
     fields = json.loads(data)
     listed = {name: tuple(fields[name]) for name in ("argv", "readable", "masked", "files")}
     return Order(**{**fields, **listed})

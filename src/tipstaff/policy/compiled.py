@@ -3,7 +3,6 @@
 Made by `load` alone, never changed after. What could raise (a bad pattern, an odd host) raises while this is built.
 """
 
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -95,19 +94,21 @@ class Tables:
         return self._bounds.get(door) or self._bounds[""]
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Policy:
+class Policy(msgspec.Struct, frozen=True, eq=False, weakref=True):
     """A policy that has been read, checked and compiled."""
 
     document: document.Document
     hash: str
-    value: Any = field(repr=False)  # the file as plain values: what the hash covers and what edits speak about
+    value: Any  # the file as plain values: what the hash covers and what edits speak about
     source: str = "policy"
-    tree: "Tree | None" = field(default=None, repr=False)  # None where the policy did not come from text
-    tables: Tables = field(init=False, repr=False)
+    tree: "Tree | None" = None  # None where the policy did not come from text
+    tables: Tables = None  # type: ignore[assignment]  # made from the document
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "tables", Tables(self.document))
+        msgspec.structs.force_setattr(self, "tables", Tables(self.document))
+
+    def __repr__(self) -> str:
+        return f"Policy({self.name!r}, hash={self.hash!r}, source={self.source!r})"
 
     @property
     def name(self) -> str:
