@@ -47,13 +47,19 @@ bubblewrap() {
         say "bubblewrap is missing and could not be installed: verify, keys and policy work without it, sandboxed runs will not; as root, run: apt-get install bubblewrap"
 }
 
-# The documents show `patch`, the tests of keys start a real ssh-agent, those of the filter read the kernel's headers:
-# they fail without, so say it here.
+# What a sandbox can run: programs in a person's own folders are not there.
+inside() { PATH=/usr/local/bin:/usr/bin:/bin command -v "$1" >/dev/null; }
+
+# The documents show `patch`, the tests of keys start a real ssh-agent, those of the filter read the kernel's headers,
+# those of the network have real programs fetch something: they fail without, so say it here.
 tools_of_development() {
     local missing=()
     command -v patch >/dev/null || missing+=(patch)
     command -v ssh-agent >/dev/null || missing+=(openssh-client)
-    command -v git >/dev/null || missing+=(git)
+    inside git || missing+=(git)
+    inside curl || missing+=(curl)
+    inside node || missing+=(nodejs)
+    inside pip || missing+=(python3-pip)
     [[ -e /usr/include/asm-generic/unistd.h ]] || missing+=(linux-libc-dev)
     ((${#missing[@]} == 0)) || apt_install "${missing[@]}" ||
         say "some tests will fail without ${missing[*]}; as root, run: apt-get install ${missing[*]}"

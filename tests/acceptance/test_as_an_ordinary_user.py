@@ -26,6 +26,11 @@ SUITES = {
     ],
     "runs": [f"tests/acceptance/test_{name}.py" for name in ("run", "run_input", "run_streams", "run_python")],
     "around": [*(f"tests/acceptance/test_{name}.py" for name in ("embedded", "desk")), "tests/unit/store"],
+    "network": [
+        *(f"tests/acceptance/test_{name}.py" for name in ("network", "secrets", "secrets_command")),
+        *(f"tests/attacks/test_{name}.py" for name in ("egress", "leaks")),
+        "tests/unit/secrets",
+    ],
 }
 # In a mount namespace of its own: what lies below a closed folder (an interpreter in root's home, say) is shown at its
 # place to a user who could not pass. $1 is a folder for that; then come paths, "--", closed folders, "--", the command.

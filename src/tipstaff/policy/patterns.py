@@ -73,8 +73,12 @@ def any_of(patterns: Iterable[str]) -> Match:
         return _anything
     if not wild:
         return plain.__contains__
-    search = re.compile("|".join(f"(?:{_expression(text)})" for text in wild), re.DOTALL).fullmatch
-    return lambda text: text in plain or search(text) is not None
+    compiled = lru_cache(maxsize=1)(lambda: _compiled(wild))  # most lists are never asked about, and some are long
+    return lambda text: text in plain or compiled()(text) is not None
+
+
+def _compiled(wild: list[str]) -> Callable[[str], re.Match[str] | None]:
+    return re.compile("|".join(f"(?:{_expression(text)})" for text in wild), re.DOTALL).fullmatch
 
 
 def covers(wide: str, narrow: str) -> bool:
