@@ -57,7 +57,7 @@ async def test_the_process_tier_gets_a_gate_behind_a_password():
     assert f"@127.0.0.1:{first.way.port}" in first.way.environ["https_proxy"]
     assert first.way.environ["https_proxy"] != second.way.environ["https_proxy"]
     for one in (first, second):
-        one._listener.close()
+        await one.close()
 
 
 def test_an_inspected_run_has_an_authority_of_its_own(tmp_path):
