@@ -28,7 +28,7 @@ SUITES = {
     "around": [*(f"tests/acceptance/test_{name}.py" for name in ("embedded", "desk")), "tests/unit/store"],
     "network": [
         *(f"tests/acceptance/test_{name}.py" for name in ("network", "secrets", "secrets_command")),
-        *(f"tests/attacks/test_{name}.py" for name in ("egress", "leaks")),
+        *(f"tests/attacks/test_{name}.py" for name in ("egress", "egress_faults", "leaks")),
         "tests/unit/secrets",
     ],
 }
