@@ -85,7 +85,7 @@ def drain(port: int, request: bytes) -> threading.Thread:
     return thread
 
 
-@pytest.mark.parametrize("piece", [b"x" * (1 << 16), pytest.param(VALUE[:6].encode() * 10_000, marks=yet)])
+@pytest.mark.parametrize("piece", [b"x" * (1 << 16), VALUE[:6].encode() * 10_000])
 async def test_one_connection_does_not_stop_the_loop(piece):
     """While an answer is masked that comes faster than it can be, the run's own time still passes on the loop."""
     with flooding(piece, 2.5) as dial:
@@ -124,13 +124,13 @@ async def sizes(guess: str) -> list[int]:
     return found
 
 
-@pytest.mark.parametrize("guess", ["sk-ant-api03-Q", pytest.param("sk-ant-api03-R", marks=yet)])
+@pytest.mark.parametrize("guess", ["sk-ant-api03-Q", "sk-ant-api03-R"])
 async def test_the_mask_does_not_say_whether_a_guess_is_right(guess):
     """A text that the command stored comes back in the same pieces, whether it begins like the secret or not."""
     assert await sizes(guess) == await sizes("." * len(guess))
 
 
-@pytest.mark.parametrize("name", ["Range", pytest.param("Request-Range", marks=yet)])
+@pytest.mark.parametrize("name", ["Range", "Request-Range"])
 async def test_no_part_of_an_answer_is_given_that_the_mask_cannot_judge(name):
     """A server that gives ranges is not asked for them, in neither spelling that servers know."""
 
@@ -146,7 +146,7 @@ async def test_no_part_of_an_answer_is_given_that_the_mask_cannot_judge(name):
     assert VALUE[:7].encode() not in heard
 
 
-@pytest.mark.parametrize("more", [b"", pytest.param(b"!", marks=yet)])
+@pytest.mark.parametrize("more", [b"", b"!"])
 async def test_what_went_out_was_not_blocked(more):
     """A request that arrived whole and was answered is recorded as allowed, whatever the client sends afterwards."""
     arrived = asyncio.Event()
@@ -173,7 +173,7 @@ async def test_what_went_out_was_not_blocked(more):
     assert attempt.decision == "allowed"
 
 
-@pytest.mark.parametrize("hosts", [["*.box.example"], pytest.param(["a.box.example", "b.box.example"], marks=yet)])
+@pytest.mark.parametrize("hosts", [["*.box.example"], ["a.box.example", "b.box.example"]])
 async def test_the_bytes_of_a_grant_are_not_multiplied(hosts):
     """What one grant of the policy allows in all is not allowed again for each host that is asked for below it."""
 
@@ -197,24 +197,24 @@ def reach(told: list[dict[str, object]], secrets: dict[str, str] | None = None) 
     return Reach(contract, held, {}, told.append)
 
 
-@pytest.mark.parametrize("others", [10, pytest.param(1000, marks=yet)])
+@pytest.mark.parametrize("others", [10, 1000])
 async def test_every_host_that_was_reached_is_named(others):
     """However many names were refused before, each host that was reached has an event of its own name."""
     told: list[dict[str, object]] = []
     made = reach(told)
     blocked = Attempt(host="no.example", port=80)
     for _ in range(1000):
-        made._attempted(blocked)
+        made._ended(blocked)
     for number in range(others):
-        made._attempted(msgspec.structs.replace(blocked, host=f"n{number}.example"))
+        made._ended(msgspec.structs.replace(blocked, host=f"n{number}.example"))
     for host in ("a.box.example", "b.box.example"):
-        made._attempted(Attempt(host=host, port=80, decision="allowed", rule="r"))
+        made._ended(Attempt(host=host, port=80, decision="allowed", rule="r"))
     await made.close()
 
     assert {said["host"] for said in told if said["decision"] == "allowed"} == {"a.box.example", "b.box.example"}
 
 
-@pytest.mark.parametrize("before", [10, pytest.param(90, marks=yet)])
+@pytest.mark.parametrize("before", [10, 90])
 async def test_a_reason_that_was_cut_tells_no_part_of_a_secret(before):
     """A path is refused in words that hold nothing of a secret in it, also where the path is too long to be shown."""
     held = Held({"secrets": [{"name": "T", "scope": "session"}]}, {"T": VALUE}, os.urandom)
@@ -226,7 +226,7 @@ async def test_a_reason_that_was_cut_tells_no_part_of_a_secret(before):
     assert VALUE[:10] not in held.redacted("events", attempt.reason)
 
 
-@pytest.mark.parametrize("known", [True, pytest.param(False, marks=yet)])
+@pytest.mark.parametrize("known", [True, False])
 async def test_only_who_has_the_password_writes_into_the_record(known):
     """Another user of the machine, who finds a gate on the loopback, adds no name to the evidence of the run."""
     word = ["Proxy-Authorization: Basic dTpw"] if known else []

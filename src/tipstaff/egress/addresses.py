@@ -3,7 +3,7 @@
 Public ones, and what the rule names: its own host where that is an address, and `addresses` beside a name. Everything
 else is refused: this host, its neighbours, the metadata services of clouds, and every form that hides another address
 (mapped, compatible, NAT64, 6to4, Teredo). The networks are listed here and not asked of `ipaddress`, whose opinion
-changes between versions of Python. An address of this host that is public is not known here.
+changes between versions of Python. Which public addresses are this host's own is the business of `dial`.
 """
 
 import ipaddress
@@ -77,6 +77,11 @@ def pinned(rule: EgressRule | None, host: str) -> tuple[str, ...]:
     if rule is None or is_address(host) or any("/" in address for address in rule.addresses):
         return ()
     return rule.addresses
+
+
+def is_named(text: str, rule: EgressRule | None) -> bool:
+    """Say whether `rule` names the address, which is one."""
+    return _named(ipaddress.ip_address(text), rule)
 
 
 def _named(address: Address, rule: EgressRule | None) -> bool:

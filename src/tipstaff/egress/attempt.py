@@ -1,7 +1,8 @@
 """What is told about one attempt to get out, and what is counted while it lasts.
 
-An `Attempt` is a value, told once, at its end. An `Account` is kept for each rule over the whole run: what is open, and
-how many bytes went through. A `Meter` counts for one connection and asks the account for room.
+An `Attempt` is a value, told once, at its end. An `Account` is kept over the whole run for each rule, and for the grant
+that rules come from: what is open, and how many bytes went through. A `Meter` counts for one connection and asks the
+account for room.
 """
 
 from typing import Literal
@@ -9,7 +10,7 @@ from typing import Literal
 import msgspec
 
 from tipstaff.egress.refusal import RefusalError
-from tipstaff.model.network import EgressRule
+from tipstaff.policy.bounds import least
 
 Depth = Literal["name", "sni", "http", "inspected", "opaque", ""]
 
@@ -28,36 +29,48 @@ class Attempt(msgspec.Struct, frozen=True, kw_only=True):
     bytes_out: int = 0
     bytes_in: int = 0
     method: str = ""
+    failed: bool = False  # it was refused or came to nothing, at its beginning or later
 
 
 class Account:
-    """What one rule has used of its bounds."""
+    """What was used of one bound: of a rule's own, within that of the grant that several rules may come from."""
 
-    def __init__(self, rule: EgressRule | None) -> None:
-        self._max_bytes = rule.max_bytes if rule else None
-        self._max_connections = rule.max_connections if rule else None
+    def __init__(self, max_bytes: int | None, max_connections: int | None, within: "Account | None" = None) -> None:
+        self._max_bytes = max_bytes
+        self._max_connections = max_connections
+        self._within = within
         self._open = 0
         self._bytes = 0
 
     def enter(self) -> None:
         """Count one more connection, or refuse it."""
+        self._check_room()
+        if self._within is not None:
+            self._within.enter()
+        self._open += 1
+
+    def _check_room(self) -> None:
         if self._max_connections is not None and self._open >= self._max_connections:
             raise RefusalError(f"its rule allows {self._max_connections} connections at once", status=429)
         if self.room() == 0:
             raise RefusalError(f"its rule allows {self._max_bytes} bytes in all, and they are used up")
-        self._open += 1
 
     def leave(self) -> None:
         """Count one connection less."""
         self._open -= 1
+        if self._within is not None:
+            self._within.leave()
 
     def room(self) -> int | None:
         """Say how many bytes may still pass; None for any number."""
-        return None if self._max_bytes is None else max(0, self._max_bytes - self._bytes)
+        own = None if self._max_bytes is None else max(0, self._max_bytes - self._bytes)
+        return least(own, self._within.room() if self._within is not None else None)
 
     def spend(self, count: int) -> None:
         """Count bytes that pass now."""
         self._bytes += count
+        if self._within is not None:
+            self._within.spend(count)
 
 
 class Meter:

@@ -91,7 +91,6 @@ class Connection:
         else:
             target = forward_target(head)
             self._note(host=target.host, port=target.port)
-            self._check_credentials(head)
             check_host(head.headers, target, HTTP, head.minor)
             self._note(depth="http")
             await self._request(head, target, secured=False)
@@ -106,8 +105,13 @@ class Connection:
         if not first:
             return None
         self._client.give_back(first)
-        self.attempt = Attempt()
-        return await self._head()
+        if self._means.options.credentials is None:
+            self.attempt = Attempt()
+            return await self._head()
+        head = await self._head()
+        self._check_credentials(head)  # who has none makes no attempt of this run, and leaves no word in its record
+        self.attempt = Attempt(method=head.method)
+        return head
 
     async def _head(self) -> Head:
         try:
@@ -119,9 +123,7 @@ class Connection:
         return head
 
     def _check_credentials(self, head: Head) -> None:
-        if self._means.options.credentials is None:
-            return
-        wanted = b"basic " + base64.b64encode(self._means.options.credentials.encode())
+        wanted = b"basic " + base64.b64encode((self._means.options.credentials or "").encode())
         given = [value[:6].lower() + value[6:] for value in values(head.headers, b"proxy-authorization")]
         if len(given) != 1 or not hmac.compare_digest(given[0], wanted):
             raise RefusalError("this gate is another's: its credentials are missing or wrong", status=407)
@@ -137,13 +139,14 @@ class Connection:
     async def _connect(self, head: Head) -> None:
         target = connect_target(head)
         self._note(host=target.host, port=target.port)
-        self._check_credentials(head)
         if body_length(head.headers, head.minor) or len(values(head.headers, b"host")) > 1:
             raise malformed("a CONNECT has no body and one Host")
         place = self._judge(target)
         if looks_inside(place.rule):
             await self._look_inside(place)
             return
+        if self._means.options.knows is not None and self._means.options.knows(place.host):
+            raise RefusalError(f"{place.host} may know a secret, and this connection could not be looked into")
         await self._means.asking.check(place)
         with self._seat(place.rule):
             reached = await self._reach(place, tunnel=True)
@@ -257,6 +260,8 @@ class Connection:
     async def _reach(self, place: Place, *, tunnel: bool) -> Reached:
         reached = await self._means.dialler.reach(place, tunnel=tunnel)
         self._note(address=reached.address)
+        if self._means.options.opened is not None and self.attempt is not None:
+            self._means.options.opened(self.attempt)
         return reached
 
     async def _secured(self, wire: Wire, host: str) -> Duplex:
@@ -282,8 +287,9 @@ class Connection:
 
     async def _fail(self, fault: RefusalError | UpstreamError) -> None:
         """Write down why not, and say it to the client in whatever way it can still hear."""
-        blocked = isinstance(fault, RefusalError) and not fault.midway
-        self._note(reason=fault.message, advice=getattr(fault, "advice", ""))
+        # What went out was not blocked, whatever came after.
+        blocked = isinstance(fault, RefusalError) and not fault.midway and not self._meter.bytes_out
+        self._note(reason=fault.message, advice=getattr(fault, "advice", ""), failed=True)
         if blocked:
             self._note(decision="blocked")
         said = reply(fault, self.attempt.method if self.attempt else "")
@@ -299,8 +305,6 @@ class Connection:
 
     async def _part(self) -> None:
         """End, and read what still comes for a moment: closing on unread bytes would take the answer back."""
-        if self.attempt is None:
-            return
         with contextlib.suppress(OSError):
             async with asyncio.timeout(PARTING_SECONDS):
                 await self._client.end()
@@ -308,7 +312,7 @@ class Connection:
                 while left > 0 and (data := await self._wire.read(CHUNK_BYTES)):
                     left -= len(data)
 
-    def _note(self, **fields: str | int) -> None:
+    def _note(self, **fields: str | int | bool) -> None:
         if self.attempt is not None:
             self.attempt = msgspec.structs.replace(self.attempt, **fields)
 

@@ -2,7 +2,7 @@
 
 1. An address is taken as itself. A name whose rule lists single addresses is not resolved at all.
 2. Otherwise the host's proxy is asked, where it has one, or else its resolver, once.
-3. Addresses that may not be dialled are left out; when none is left, that is a refusal.
+3. Addresses that may not be dialled are left out, this host's own among them; when none is left, that is a refusal.
 4. The others are tried in turn, within one time for all.
 """
 
@@ -11,7 +11,7 @@ import contextlib
 import socket
 from typing import Final, NamedTuple
 
-from tipstaff.egress.addresses import fault_of, pinned
+from tipstaff.egress.addresses import fault_of, is_named, pinned
 from tipstaff.egress.advice import spell_place, to_dial
 from tipstaff.egress.duplex import Ahead, Wire
 from tipstaff.egress.heads import parse_answer, spell
@@ -25,6 +25,7 @@ from tipstaff.policy.hosts import is_address
 
 MOST_ADDRESSES: Final = 8
 _OK: Final = 200
+_DISCARD: Final = 9
 
 
 class Place(NamedTuple):
@@ -69,11 +70,16 @@ class Dialler:
 
     async def _directly(self, place: Place) -> Reached:
         found = await self._addresses(place)
-        faults = [(address, fault_of(address, place.rule, self._deny)) for address in found]
+        faults = [(address, self._fault_of(address, place)) for address in found]
         fitting = [address for address, fault in faults if not fault]
         if not fitting:
             raise _unfit(place, *faults[0])
         return await self._first(place, fitting[:MOST_ADDRESSES])
+
+    def _fault_of(self, address: str, place: Place) -> str:
+        if fault := fault_of(address, place.rule, self._deny):
+            return fault
+        return "is this host itself" if not is_named(address, place.rule) and _is_own(address) else ""
 
     async def _addresses(self, place: Place) -> list[str]:
         if is_address(place.host):
@@ -139,6 +145,15 @@ def _is_pinned(place: Place) -> bool:
 def _unfit(place: Place, address: str, fault: str) -> RefusalError:
     what = f"the address {address}" if address == place.host else f"{place.host} leads to {address}, which"
     return RefusalError(f"{what} {fault}", advice=to_dial(place.host, place.port, address))
+
+
+def _is_own(address: str) -> bool:
+    """Ask the kernel where a packet to `address` would come from: to this host's own addresses, from these."""
+    family = socket.AF_INET6 if ":" in address else socket.AF_INET
+    with contextlib.suppress(OSError), socket.socket(family, socket.SOCK_DGRAM) as probe:
+        probe.connect((address, _DISCARD))  # which sends nothing
+        return bool(probe.getsockname()[0] == address)
+    return False
 
 
 async def _tcp(address: str, port: int) -> socket.socket:

@@ -32,6 +32,7 @@ MAX_ANSWER_HEAD: Final = 256 << 10
 MAX_INTERIM: Final = 16
 _SWITCHING: Final = 101
 _FINAL: Final = 200
+PARTIAL: Final = 206
 _BODILESS: Final = frozenset((204, 304))
 
 
@@ -198,6 +199,8 @@ def _length(answer: Answer, errand: Errand) -> int:
         coding.lower() != b"identity" for coding in values(answer.headers, b"content-encoding")
     ):
         raise malformed("it is compressed, although that was not allowed")
+    if errand.mask is not None and (answer.status == PARTIAL or values(answer.headers, b"content-range")):
+        raise malformed("it is a part of an answer, although that was not allowed")
     if errand.method == "HEAD" or answer.status in _BODILESS:
         return 0
     length = body_length(answer.headers, answer.minor)

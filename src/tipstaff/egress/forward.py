@@ -17,7 +17,7 @@ from tipstaff.egress.upstream import Upstream
 from tipstaff.model.outgoing import Outgoing
 
 _OURS: Final = frozenset((b"host", b"content-length"))
-_PIECEMEAL: Final = frozenset((b"accept-encoding", b"range", b"if-range"))
+_PIECEMEAL: Final = frozenset((b"accept-encoding", b"range", b"if-range", b"request-range", b"a-im"))
 
 
 class Order(NamedTuple):

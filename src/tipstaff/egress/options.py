@@ -10,6 +10,7 @@ from typing import Protocol
 
 import msgspec
 
+from tipstaff.egress.attempt import Attempt
 from tipstaff.egress.duplex import Duplex
 from tipstaff.egress.upstream import Upstream
 from tipstaff.model.network import EgressRule
@@ -56,6 +57,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     resolve: Resolve | None = None  # None: the host's own resolver
     dial: Dial | None = None  # None: TCP
     ask: Ask | None = None
+    opened: Callable[[Attempt], None] | None = None  # told when a place was reached, before anything goes there
     inject: Inject | None = None  # a str is the reason of a refusal
     mask: Callable[[], Mask] | None = None  # for answers to requests that something was put into
     knows: Callable[[str], bool] | None = None  # hosts that may know a secret, and give it back at any time

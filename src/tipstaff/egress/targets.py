@@ -40,7 +40,7 @@ def forward_target(head: Head) -> Target:
     if scheme == "https":
         raise malformed("an https:// URL is reached by CONNECT, so that nobody between can read it")
     if scheme != "http":
-        raise malformed(f"only http:// can be forwarded, not {scheme[:32]}://")
+        raise malformed("only http:// can be forwarded")
     return authority(place, HTTP)._replace(path=rest if rest.startswith("/") else "/" + rest)
 
 

@@ -64,7 +64,7 @@ def judge(terms: Terms, host: str, port: int) -> Verdict:
     try:
         name = normal_host(host)
     except ValueError as fault:
-        return Verdict(allowed=False, reason=f"{shown(host)} is not a host: {fault}")
+        return Verdict(allowed=False, reason=f"this is not a host: {fault}")
     if any(covers(pattern, name) for pattern in terms.deny):
         return Verdict(allowed=False, host=name, reason=f"{name} is denied", advice=DENIED)
     if found := ways(terms, name, port):
@@ -94,8 +94,8 @@ def judge_request(rule: EgressRule | None, method: str, path: str) -> str:
     try:
         plain = normal_path(path)
     except ValueError as fault:
-        return f"the path {shown(path)} cannot be judged: {fault}"
-    return "" if _among(rule.paths)(plain) else f"the path {shown(plain)} is not among {', '.join(rule.paths)}"
+        return f"the path cannot be judged: {fault}"
+    return "" if _among(rule.paths)(plain) else f"the path is not among {', '.join(rule.paths)}"
 
 
 def looks_inside(rule: EgressRule | None) -> bool:

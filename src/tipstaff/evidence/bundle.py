@@ -13,7 +13,7 @@ from tipstaff.canonical import digest
 from tipstaff.errors import CanonicalError, InputError, SigningKeyError
 from tipstaff.evidence.approval import ApprovalCheck
 from tipstaff.evidence.chain import Chain
-from tipstaff.evidence.reached import check_hosts, check_questions
+from tipstaff.evidence.reached import check_places, check_questions
 from tipstaff.evidence.reading import View, typed
 from tipstaff.evidence.report import MOST_PER_CHECK, Findings
 from tipstaff.evidence.seal import Seal
@@ -242,7 +242,7 @@ class BundleCheck:
         permitted_command = _command_hash(self.contract)
         if permitted_command and any(executed != permitted_command for executed, _ in self._chain.commands):
             self._findings.add(20, "another command was executed than the contract's", "events")
-        check_hosts(self.contract, self._chain, self._findings)
+        check_places(self.contract, self._chain, self._findings)
 
     def _check_tier(self) -> None:
         """A contract without a minimum that names a tier means that tier."""

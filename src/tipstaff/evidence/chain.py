@@ -17,6 +17,7 @@ from tipstaff.model.noun import VERSION_EVENT
 
 WRAPPER: Final = frozenset({"version", "seq", "ts", "prev", "event", "hash"})
 SHOWN_CHARACTERS: Final = 64
+_PORTS: Final = range(1, 65536)
 _is_time = re.compile(
     r"[0-9]{4}-(0[1-9]|1[0-2])-(0[1-9]|[12][0-9]|3[01])T([01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9]\.[0-9]{3}Z\Z"
 ).match
@@ -28,6 +29,9 @@ class Way(NamedTuple):
     host: str
     port: int
     rule: str
+    depth: str  # how deep the gate could look
+    method: str
+    summed: bool  # it stands for several, and may name the rule's pattern as its host
     approval: str  # the digest of the approval that it carries
 
 
@@ -56,6 +60,7 @@ class Chain:
         self.secrets: list[tuple[str, str, str]] = []
         self.network: set[tuple[str, str]] = set()
         self.reached: dict[Way, tuple[int, str, Any]] = {}  # how, and the first time that way: number, time, approval
+        self.leaks: dict[str, int] = {}  # hosts that were refused, and yet bytes went out: the first event's number
         self.models: set[tuple[str, str]] = set()
         self.disclosures: list[tuple[str, str, str]] = []
         self.artifacts: list[tuple[str, str]] = []
@@ -112,6 +117,8 @@ class Chain:
         collect = _COLLECT.get(type(event))
         if collect is not None:
             collect(self, seq, ts, event)
+        elif type(event) is e.NetworkConnected:
+            self._reach(seq, ts, event, payload)
 
     def _parse(self, seq: int, payload: Any) -> e.Event | None:
         if type(payload) is not dict:
@@ -183,14 +190,14 @@ class Chain:
             self._problem(23, seq, "only a claimed run whose command had not begun can be requeued")
         self.claimed = None
 
-    def reach(self, seq: int, ts: str, event: e.NetworkConnected) -> None:
+    def _reach(self, seq: int, ts: str, event: e.NetworkConnected, payload: dict[str, Any]) -> None:
         """The sandbox asked for a host; each way by which one was reached is kept once."""
         self.network.add((event.host, event.decision))
         if event.decision == "allowed":
-            port = event.port if type(event.port) is int else 0
-            rule = event.rule if type(event.rule) is str else ""
             approval = event.approval if type(event.approval) is dict else None
-            self.reached.setdefault(Way(event.host, port, rule, _digest(approval)), (seq, ts, approval))
+            self.reached.setdefault(_way(event.host, payload, _digest(approval)), (seq, ts, approval))
+        elif _number(payload, "bytesOut") > 0:
+            self.leaks.setdefault(event.host, seq)
 
     def _problem(self, number: int, seq: int, message: str, *, certain: bool = True) -> None:
         self._findings.add(number, message, f"events[{seq}]", certain=certain)
@@ -211,13 +218,37 @@ _COLLECT: Final[dict[type, Any]] = {
     e.WorkspaceMaterialized: lambda chain, _seq, _ts, event: chain.manifests.add(event.manifest_hash),
     e.CommandExecuted: lambda chain, _seq, _ts, event: chain.commands.append((event.argv_hash, event.exit_code)),
     e.SecretReleased: lambda chain, _seq, ts, event: chain.secrets.append((event.name, event.scope, ts)),
-    e.NetworkConnected: Chain.reach,
     e.ModelCalled: lambda chain, _seq, _ts, event: chain.models.add((event.provider, event.model)),
     e.BoundaryCrossed: lambda chain, _seq, _ts, event: chain.disclosures.append(
         (event.direction, event.content_hash, event.data_class)
     ),
     e.ArtifactCreated: lambda chain, _seq, _ts, event: chain.artifacts.append((event.kind, event.hash)),
 }
+
+
+def _way(host: str, payload: dict[str, Any], approval: str) -> Way:
+    """Read what a connection says of itself; a field of another type says nothing."""
+    port = _number(payload, "port")
+    return Way(
+        host=host,
+        port=int(port) if port in _PORTS else 0,
+        rule=_text(payload, "rule"),
+        depth=_text(payload, "depth"),
+        method=_text(payload, "method"),
+        summed=_number(payload, "count") > 0,
+        approval=approval,
+    )
+
+
+def _text(payload: dict[str, Any], name: str) -> str:
+    value = payload.get(name)
+    return value if type(value) is str else ""
+
+
+def _number(payload: dict[str, Any], name: str) -> float:
+    """Read a number; 443 and 443.0 are the same to the hash, so they are here."""
+    value = payload.get(name)
+    return value if type(value) is int or type(value) is float else 0
 
 
 def _digest(approval: dict[str, Any] | None) -> str:

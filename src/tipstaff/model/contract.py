@@ -40,18 +40,23 @@ class ContractNetwork(SignedNoun):
 
 
 class ContractRule(SignedNoun):
-    """One way out; what else a rule says is the gate's business."""
+    """One way out, as far as events can be held against it; what else a rule says is the gate's business."""
 
     host: str
-    ports: Any = None  # what no writer of ours has put there is not judged
+    # Of any type, so that a foreign contract still reads: whoever judges takes an odd value for the narrowest meaning.
+    ports: Any = None
+    methods: Any = None
+    paths: Any = None
+    inspect: Any = None
     ask: Any = None
     rule: Any = None
 
 
 class ContractEgress(SignedNoun):
-    """The egress rules, where the contract has them."""
+    """The egress rules, where the contract has them, and the hosts that no rule allows."""
 
     rules: list[ContractRule] | None = None
+    deny: Any = None  # as above
 
 
 class AgentClaim(SignedNoun):

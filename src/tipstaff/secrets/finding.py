@@ -36,7 +36,7 @@ class Finder:
 
     def __init__(self, forms: Iterable[bytes]) -> None:
         self._forms = sorted(set(forms))
-        self._longest = max(map(len, self._forms))
+        self.longest = max(map(len, self._forms))
         self._within = _within(self._forms)
         self._by_end: defaultdict[bytes, list[bytes]] = defaultdict(list)
         for form in self._forms:
@@ -45,9 +45,10 @@ class Finder:
         self.steps: dict[int, int] = {}  # those that end no form, by `state << 8 | byte`
         self._endings: dict[int, tuple[int, list[bytes]]] = {}  # those that do
 
-    def depth(self, state: int) -> int:
-        """Say how many bytes are held back in a state."""
-        return state % (self._longest + 1)
+    def standing(self, state: int) -> tuple[bytes, int]:
+        """Say which form a state is the beginning of, and how many bytes of it."""
+        place, depth = divmod(state, self.longest + 1)
+        return self._forms[place], depth
 
     def step(self, state: int, byte: int) -> tuple[int, list[bytes]]:
         """Give the next state, and the forms that end with this byte."""
@@ -65,7 +66,7 @@ class Finder:
         return following, ended
 
     def _after(self, state: int, byte: int) -> tuple[int, list[bytes]]:
-        place, depth = divmod(state, self._longest + 1)
+        place, depth = divmod(state, self.longest + 1)
         form = self._forms[place]
         if depth + 1 < len(form) and form[depth] == byte:  # it goes on: no copy, however long it is
             depth += 1
@@ -88,9 +89,9 @@ class Finder:
         """Find every form in `data`, in the order of their beginnings, and give the state at its end."""
         found: list[Found] = []
         state = None
-        last = len(data) - self._longest
+        last = len(data) - self.longest
         for _, start, _ in self._automaton().find_matches_as_indexes(data, overlapping=True):
-            text = data[start : start + self._longest]
+            text = data[start : start + self.longest]
             found += [Found(start, start + len(form), form) for form in self._beginning(text)]
             if state is None and start > last:
                 state = self._state(text)
@@ -115,7 +116,7 @@ class Finder:
         place = bisect_left(self._forms, text)
         for form in self._forms[place : place + 2]:  # the first may be `text` itself
             if len(form) > len(text) and form.startswith(text):
-                return place * (self._longest + 1) + len(text)
+                return place * (self.longest + 1) + len(text)
         return None
 
     def _automaton(self) -> "BytesAhoCorasick":

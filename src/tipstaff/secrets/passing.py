@@ -1,8 +1,9 @@
 """Bytes on their way, with what was found in them taken out.
 
-Keeps back the end of the stream that could still become a form, and nothing else. Forms that overlap are one place,
-named for the one that begins first, and of several that do for the longest. Memory is bounded by the longest form,
-not by the stream, nor by how often a form repeats in itself.
+Keeps back the end of the stream that could still become a form, and nothing else. Who sees what is kept back learns
+how much of a form was written: where that must not be told, `keep` says how much is kept instead. Forms that overlap
+are one place, named for the one that begins first, and of several that do for the longest. Memory is bounded by the
+longest form, not by the stream, nor by how often a form repeats in itself.
 Does not say what stands for a place that was found: it tells who was found there, and is given that.
 """
 
@@ -23,6 +24,14 @@ class Stream(Protocol):
 
     def end(self) -> bytes:
         """Give what was held back: nothing more will come."""
+
+
+Keep = Callable[[bytes, int], int]  # a form, and how much of it stands at the end → how many bytes are kept back
+
+
+def all_that_could_become_one(_form: bytes, depth: int) -> int:
+    """Keep back what could still become a form."""
+    return depth
 
 
 class Untouched:
@@ -64,8 +73,14 @@ class Redacted:
     """A stream in which forms are looked for."""
 
     def __init__(
-        self, finder: Finder, owners: Mapping[bytes, frozenset[str]], told: Callable[[str], bytes], mask: bytes = b""
+        self,
+        finder: Finder,
+        owners: Mapping[bytes, frozenset[str]],
+        told: Callable[[str], bytes],
+        mask: bytes = b"",
+        keep: Keep = all_that_could_become_one,
     ) -> None:
+        self._keep = keep
         self._finder = finder
         self._owners = owners
         self._told = told
@@ -84,9 +99,13 @@ class Redacted:
         elif not self._held and not self._places:
             return self._leap(chunk)
         else:
+            self._scan(chunk)
             self._held += chunk
-            self._scan(bytes(self._held), len(self._held) - len(chunk))
-        return self._give(len(self._held) - self._finder.depth(self._state))
+        return self._give(self._clean())
+
+    def _clean(self) -> int:
+        """Say how much of what is held may go."""
+        return max(0, len(self._held) - self._keep(*self._finder.standing(self._state)))
 
     def end(self) -> bytes:
         """Give what was held back: nothing more will come."""
@@ -95,11 +114,11 @@ class Redacted:
 
     def _leap(self, chunk: bytes) -> bytes:
         """Take a chunk that nothing is pending before; most go through as they are, without being copied."""
-        self._scan(chunk, 0)
-        if not self._places and self._state == START:
+        self._scan(chunk)
+        if not self._places and not self._keep(*self._finder.standing(self._state)):
             return chunk
         self._held += chunk
-        return self._give(len(chunk) - self._finder.depth(self._state))
+        return self._give(self._clean())
 
     def _walk(self, chunk: bytes) -> None:
         steps, state, end = self._finder.steps, self._state, len(self._held)
@@ -115,15 +134,18 @@ class Redacted:
         self._held += chunk
         self._state = state
 
-    def _scan(self, data: bytes, known_bytes: int) -> None:
-        found, self._state = self._finder.scan(data)
-        for start, end, form in found:
-            if end > known_bytes:  # else it was found when it came
-                self._cover(start, end, form)
+    def _scan(self, chunk: bytes) -> None:
+        form, depth = self._finder.standing(self._state)
+        gone = form[: max(0, depth - len(self._held))]  # the beginning of a form that was not kept back
+        known = gone + self._held
+        found, self._state = self._finder.scan(bytes(known) + chunk)
+        for start, end, ended in found:
+            if end > len(known):  # else it was found when it came
+                self._cover(start - len(gone), end - len(gone), ended)
 
     def _cover(self, start: int, end: int, form: bytes) -> None:
         """Add a place; it ends after all that earlier chunks had, and begins after all that this one had so far."""
-        place = Place(start, end, self._owners[form])
+        place = Place(max(0, start), end, self._owners[form])
         while self._places and self._places[-1].end > start:
             place.join(self._places.pop())
         self._places.append(place)

@@ -50,11 +50,16 @@ def placeholder_for(value: str, random_bytes: RandomBytes) -> str:
     """Make a text that looks like `value` to whoever does not know it."""
     if len(value) >= TOKEN_MIN and value.startswith("eyJ") and value.count(".") == 2:  # noqa: PLR2004 - three parts
         return _token(len(value), random_bytes)
-    fitting = (known for known in PREFIXES if value.startswith(known) and len(value) >= len(known) + MIN_SECRET)
-    prefix = max(fitting, key=len, default="")
+    prefix = known_beginning(value)
     rest = value[len(prefix) :]
     letters = next((alphabet for alphabet in ALPHABETS if set(rest) <= set(alphabet)), ALPHABETS[-1])
     return prefix + _random(max(len(rest), MIN_RANDOM), letters, random_bytes)
+
+
+def known_beginning(value: str) -> str:
+    """Give the part of `value` that its vendor publishes, and everybody knows."""
+    fitting = (known for known in PREFIXES if value.startswith(known) and len(value) >= len(known) + MIN_SECRET)
+    return max(fitting, key=len, default="")
 
 
 def _told(placeholder: str, values: Iterable[str]) -> bool:

@@ -54,6 +54,8 @@ def ask(program: Program, environ: Mapping[str, str]) -> tuple[str | None, str]:
     fault = ended.stopped or (f"ended with {_spelled(ended.code)}" if ended.code else "") or _fault(answer)
     if answer and not fault:
         return answer.value, ""
+    if ended.output.strip() and answer is None:
+        return None, fault  # what it printed may be the value, and what it says may repeat it: a trace, for example
     hidden = [given[name] for name in program.environ if name in given] + ([answer.value] if answer else [])
     complaint = _shown(ended.complaint, hidden)
     return None, f"{fault}; it says: {complaint}" if complaint else fault

@@ -5,6 +5,7 @@ tail that could still become a secret is held back, until it cannot or the strea
 Never says a value, in an error neither. Finds the spellings that `forms` lists, and no others.
 """
 
+import math
 import re
 from collections import Counter
 from collections.abc import Mapping
@@ -16,7 +17,8 @@ from tipstaff.canonical import MAX_DEPTH
 from tipstaff.errors import CanonicalError, UsageError
 from tipstaff.secrets.finding import Finder
 from tipstaff.secrets.forms import MIN_BYTES, forms
-from tipstaff.secrets.passing import Redacted, Stream, Untouched
+from tipstaff.secrets.passing import Redacted, Stream, Untouched, all_that_could_become_one
+from tipstaff.secrets.placeholders import known_beginning
 
 MARKER: Final = b"[REDACTED:%s]"
 MASK: Final = b"*"
@@ -68,7 +70,9 @@ def _chance_fault(core: bytes) -> str | None:
 class Redactor:
     """The secrets of one run, and what was found of them. Not for several threads at once."""
 
-    def __init__(self, secrets: Mapping[str, str]) -> None:
+    def __init__(self, secrets: Mapping[str, str], *, known: bool = True) -> None:
+        self._known = known  # to who watches the streams: else what is kept back must not tell how right a guess is
+        self._least: dict[bytes, int] = {}
         self._counts: Counter[tuple[str, str]] = Counter()
         self._names: dict[bytes, frozenset[str]] = {}
         for name, value in sorted(secrets.items()):
@@ -76,6 +80,7 @@ class Redactor:
                 raise UsageError(f"the secret '{name}' cannot be redacted: {fault}", hint="give it another value")
             for form in forms(_bytes(value)):
                 self._names[form] = self._names.get(form, frozenset()) | {name}
+                self._least[form] = _unguessable(value, len(form))
         if _told_by_names(secrets):
             raise UsageError("the name of a secret tells a secret's value", hint="give that secret another name")
         self._finder = Finder(self._names) if self._names else None
@@ -115,14 +120,20 @@ class Redactor:
         return value if redacted == data else redacted.decode("utf-8", "surrogateescape")
 
     def _passing(self, where: str, *, mask: bytes) -> Stream:
-        if self._finder is None:
+        if (finder := self._finder) is None:
             return Untouched()
 
         def told(name: str) -> bytes:
             self._counts[name, where] += 1
             return MARKER % _bytes(name)
 
-        return Redacted(self._finder, self._names, told, mask)
+        if mask:  # as much at any time, whatever comes: who asks for an answer sees in which pieces it arrives
+            return Redacted(finder, self._names, told, mask, lambda _form, _depth: finder.longest - 1)
+        return Redacted(finder, self._names, told, mask, all_that_could_become_one if self._known else self._shy)
+
+    def _shy(self, form: bytes, depth: int) -> int:
+        """Keep back what nobody has come upon by guessing; of a form that is cut before, the beginning is shown."""
+        return depth if depth >= self._least[form] else 0
 
     def _json(self, where: str, value: Any, depth: int) -> Any:
         if depth < 0:
@@ -151,6 +162,12 @@ class Redactor:
                 unique = f"{name} ({number})"
             found[unique] = self._json(where, item, depth)
         return found
+
+
+def _unguessable(value: str, form_bytes: int) -> int:
+    """Say how much of a form takes luck to write: what vendors publish of it, and as much again as a short secret."""
+    share = min(1.0, (len(known_beginning(value)) + MIN_BYTES) / max(1, len(value.strip())))
+    return math.ceil(form_bytes * share)
 
 
 def _bytes(text: str) -> bytes:

@@ -34,7 +34,7 @@ class Held:
 
     def __init__(self, contract: Json, released: Mapping[str, str], random: Callable[[int], bytes]) -> None:
         self.environ: Mapping[str, str] = released
-        self._redactor: Redactor | None = None
+        self._redactors: list[Redactor] = []
         self._injected: dict[str, str] = {}
         self._released = released
         if released:
@@ -52,7 +52,11 @@ class Held:
             {name: value for name, value in self._released.items() if name in injected}, random
         )
         self.environ = {**self._released, **self._injected}
-        self._redactor = Redactor(self._released)
+        # Of what the command does not have, not even how right a guess is may be seen: that is looked for first.
+        unknown = {name: self._released[name] for name in self._injected}
+        known = {name: value for name, value in self._released.items() if name not in unknown}
+        self._redactors = [Redactor(unknown, known=False)] if unknown else []
+        self._redactors += [Redactor(known)] if known else []
 
     def injector(self, clock: Callable[[], float]) -> "Injector | None":
         """Give what puts secrets into requests, if any is to be put in."""
@@ -68,18 +72,37 @@ class Held:
 
     def stream(self, where: str) -> Passing | None:
         """Give what takes secrets out of a stream; None where there are none."""
-        return self._redactor.stream(where) if self._redactor is not None else None
+        streams = [redactor.stream(where) for redactor in self._redactors]
+        return _Both(*streams) if len(streams) > 1 else streams[0] if streams else None
 
     def redacted(self, where: str, value: Any) -> Any:
         """Take secrets out of a value of JSON."""
-        return self._redactor.json(where, value) if self._redactor is not None else value
+        for redactor in self._redactors:
+            value = redactor.json(where, value)
+        return value
 
     def leaks(self, injector: "Injector | None") -> list[Json] | None:
         """Say which secrets were found where, and how often; None for a run that had none."""
-        if self._redactor is None:
+        if not self._redactors:
             return None
-        found = (*self._redactor.leaks(), *(injector.leaks() if injector is not None else ()))
-        return [msgspec.to_builtins(leak) for leak in found]
+        found = [leak for one in (*self._redactors, *((injector,) if injector else ())) for leak in one.leaks()]
+        return [msgspec.to_builtins(leak) for leak in sorted(found)]
+
+
+class _Both:
+    """Two passages, one behind the other."""
+
+    def __init__(self, first: Passing, second: Passing) -> None:
+        self._first = first
+        self._second = second
+
+    def feed(self, data: bytes, /) -> bytes:
+        """Take the next bytes, and give those that may go on."""
+        return self._second.feed(self._first.feed(data))
+
+    def end(self) -> bytes:
+        """Give what was held back."""
+        return self._second.feed(self._first.end()) + self._second.end()
 
 
 def _lease(secret: Json) -> SecretLease:

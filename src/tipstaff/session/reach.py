@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 
 from tipstaff.egress.variables import DEFAULTS, proxy_variables
+from tipstaff.session.attempts import Attempts
 from tipstaff.session.held import Held
 
 if TYPE_CHECKING:
@@ -29,8 +30,7 @@ if TYPE_CHECKING:
 Json = dict[str, Any]
 Told = Callable[[Json], None]
 PORT: Final = 3128
-MOST_EVENTS: Final = 1000  # of one run; what is more is added up
-MOST_SENTENCES: Final = 20
+STRANGER_SECONDS: Final = 3.0
 OPEN_FILES: Final = 8192
 PASSWORD_BYTES: Final = 24
 OWN_NETWORK: Final = frozenset({"bwrap"})  # tiers
@@ -68,7 +68,6 @@ class Reach:
         self._contract = contract
         self._held = held
         self._environ = environ
-        self._told = told
         self._questions = questions
         self._gate: Gate | None = None
         self._listener: socket.socket | None = None
@@ -76,9 +75,7 @@ class Reach:
         self._inspection: Inspection | None = None
         self.injector = held.injector(time.monotonic)
         self._upstream = _upstream(environ) if _asks_for_hosts(contract) else None
-        self._events = 0
-        self._more: dict[tuple[Any, ...], Json] = {}
-        self._sentences: dict[str, None] = {}
+        self._attempts = Attempts(contract, told)
         self.way = usual_way(contract) or self._own_way()
 
     def _own_way(self) -> Way:
@@ -126,17 +123,20 @@ class Reach:
 
         _raise_open_files()
         try:
-            self._gate = Gate(terms_of(self._contract), self._attempted, options=self._options())
+            self._gate = Gate(terms_of(self._contract), self._ended, options=self._options())
         except BaseException:
             listener.close()  # nobody is let out by a gate that cannot be made
             raise
         self._gate.serve(listener)
 
     def _options(self) -> "Options":
-        from tipstaff.egress.options import Options  # noqa: PLC0415 - as above
+        from tipstaff.egress.options import Limits, Options  # noqa: PLC0415 - as above
 
         ask = self._questions.ask if self._questions is not None else None
-        options = Options(ask=ask, upstream=self._upstream, credentials=self._password or None)
+        options = Options(ask=ask, opened=self._opened, upstream=self._upstream)
+        if self._password:  # where others can knock, nobody may keep a place for long without the password
+            limits = Limits(head_seconds=STRANGER_SECONDS)
+            options = msgspec.structs.replace(options, credentials=self._password, limits=limits)
         if self._inspection is not None:
             options = msgspec.structs.replace(
                 options, terminate=self._inspection.terminate, secure=self._inspection.secure
@@ -147,23 +147,11 @@ class Reach:
             )
         return options
 
-    def _attempted(self, attempt: "Attempt") -> None:
-        """Write an attempt down; beyond a number that no honest run has, only add up."""
-        said = {**_spelled(attempt), **self._approved(attempt)}
-        if attempt.decision == "blocked" and len(self._sentences) < MOST_SENTENCES:
-            self._sentences[_sentence(attempt)] = None
-        if self._events < MOST_EVENTS:
-            self._events += 1
-            self._told(said)
-            return
-        place = (attempt.host, attempt.port, attempt.decision, attempt.rule)
-        if place not in self._more and len(self._more) >= MOST_EVENTS:
-            place = ("…", 0, attempt.decision, "")  # all the others; of those allowed, the first gives its name
-            said = said if attempt.decision == "allowed" else {**said, "host": "…"}
-        summed = self._more.setdefault(place, {**said, "count": 0, "bytesOut": 0, "bytesIn": 0})
-        summed["count"] += 1
-        summed["bytesOut"] += attempt.bytes_out
-        summed["bytesIn"] += attempt.bytes_in
+    def _ended(self, attempt: "Attempt") -> None:
+        self._attempts.ended(attempt, self._approved(attempt))
+
+    def _opened(self, attempt: "Attempt") -> None:
+        self._attempts.opened(attempt, self._approved(attempt))
 
     def _approved(self, attempt: "Attempt") -> Json:
         """Give the approval that let a connection through, where it needed one: the chain has to carry it."""
@@ -180,14 +168,12 @@ class Reach:
             self._listener = None
         if self._gate is not None:
             await self._gate.close()
-        for said in self._more.values():
-            self._told(said)
-        self._more.clear()
+        self._attempts.close()
 
     @property
     def refusals(self) -> tuple[str, ...]:
         """Say what was refused, and what would allow it."""
-        return tuple(self._held.redacted("refusals", list(self._sentences)))
+        return tuple(self._held.redacted("refusals", list(self._attempts.sentences)))
 
 
 def _raise_open_files() -> None:
@@ -198,27 +184,6 @@ def _raise_open_files() -> None:
     enough = OPEN_FILES if hard == resource.RLIM_INFINITY else min(hard, OPEN_FILES)
     if soft != resource.RLIM_INFINITY and soft < enough:
         resource.setrlimit(resource.RLIMIT_NOFILE, (enough, hard))
-
-
-def _spelled(attempt: "Attempt") -> Json:
-    said = {
-        "host": attempt.host,
-        "decision": attempt.decision,
-        "port": attempt.port,
-        "rule": attempt.rule,
-        "depth": attempt.depth,
-        "address": attempt.address,
-        "method": attempt.method,
-        "reason": attempt.reason,
-        "bytesOut": attempt.bytes_out,
-        "bytesIn": attempt.bytes_in,
-    }
-    return {name: value for name, value in said.items() if value != "" or name == "host"}
-
-
-def _sentence(attempt: "Attempt") -> str:
-    place = f"{attempt.host}:{attempt.port}" if attempt.host else "a request"
-    return f"{place}: {attempt.reason}" + (f"; to allow it: {attempt.advice}" if attempt.advice else "")
 
 
 def asks(contract: Json) -> bool:

@@ -41,7 +41,7 @@ CLOSED_DISCLOSURES: Final = ("none", "metadata-only")  # under these no output l
 LOG: Final = "session-log"
 SETUP_FAILED: Final = 125
 ANSWER_SECONDS: Final = 600.0
-TELL_SECONDS: Final = 1.0  # how long an event waits for others before it is sent
+TELL_SECONDS: Final = 0.05  # how long an event waits for others before it is sent
 
 
 class Host(msgspec.Struct, frozen=True, kw_only=True):

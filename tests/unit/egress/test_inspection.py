@@ -180,7 +180,7 @@ async def test_a_placeholder_in_the_wrong_place_never_arrives(tmp_path, place, a
     """What is refused is recorded, and the real server gets nothing that ends."""
     shown = await visited(tmp_path, place, *arguments)
 
-    assert [attempt.decision for attempt in shown.attempts if reason in attempt.reason] == ["blocked"]
+    assert [attempt.failed for attempt in shown.attempts if reason in attempt.reason] == [True]
     assert not any(b"PLACEHOLDER" in head or b"ghp_" in head for head in shown.heads)
 
 

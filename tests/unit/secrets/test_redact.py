@@ -348,3 +348,43 @@ def test_memory_is_bounded_whatever_repeats():
     assert (len(stream._held), len(stream._places)) == (6, 1)
     assert stream.feed(b".") == b"."
     assert redactor.leaks() == (Leak("rolling", "out", 1),)
+
+
+UNKNOWN = "sk-ant-api03-Real0Value1Real2Value3Real4Value5Re"
+
+
+@pytest.mark.parametrize("known", [True, False])
+def test_what_is_kept_back_confirms_no_guess(known):
+    """Where the watcher does not know a secret, right and wrong guesses of its next bytes show alike, and at once."""
+    shown = []
+    for guess in (UNKNOWN[:20], UNKNOWN[:19] + "~"):
+        stream = Redactor({"T": UNKNOWN}, known=known).stream("stdout")
+        shown.append(len(stream.feed(b"x" * 300)) + len(stream.feed(guess.encode())))
+
+    assert (shown[0] == shown[1]) is not known
+
+
+@pytest.mark.parametrize("padding", [0, 300])
+def test_an_unknown_secret_is_still_taken_out(padding):
+    """Whole it is gone; cut into two at most its beginning is seen, and never what nobody could guess."""
+    value = UNKNOWN.encode()
+    for cut in range(len(value) + 1):
+        redactor = Redactor({"T": UNKNOWN}, known=False)
+        stream = redactor.stream("stdout")
+        seen = stream.feed(b"." * padding + value[:cut]) + stream.feed(value[cut:] + b"." * padding) + stream.end()
+
+        assert b"[REDACTED:T]" in seen
+        assert value[13 + 8 :] not in seen
+        assert seen.count(b".") == 2 * padding
+        assert [(leak.secret, leak.count) for leak in redactor.leaks()] == [("T", 1)]
+
+
+def test_a_mask_keeps_back_as_much_whatever_comes():
+    """An answer arrives in the same pieces whether it holds a part of the secret or not."""
+    pieces = []
+    for guess in (UNKNOWN[:20], UNKNOWN[:19] + "~", "." * 20):
+        stream = Redactor({"T": UNKNOWN}).masking("egress")
+        pieces.append([len(stream.feed(b"." * 980 + guess.encode())), len(stream.feed(b"." * 1000)), len(stream.end())])
+
+    assert pieces[0] == pieces[1] == pieces[2]
+    assert sum(pieces[0]) == 2000

@@ -133,6 +133,6 @@ async def test_the_approval_goes_into_what_is_written_down(decision, carried):
     said: list[dict[str, Any]] = []
     reach = Reach(CONTRACT, Held({}, {}, bytes), {}, said.append, asking)
 
-    reach._attempted(Attempt(host="api.example.com", port=443, decision=decision, rule="ask-first"))
-    reach._attempted(Attempt(host="free.test", port=443, decision="allowed", rule="free"))
+    reach._ended(Attempt(host="api.example.com", port=443, decision=decision, rule="ask-first"))
+    reach._ended(Attempt(host="free.test", port=443, decision="allowed", rule="free"))
     assert [one.get("approval") for one in said] == [APPROVAL if carried else None, None]

@@ -8,9 +8,7 @@ from typing import Any
 
 import pytest
 
-from tipstaff.egress.attempt import Attempt
 from tipstaff.errors import NotFoundError, UsageError
-from tipstaff.session import reach
 from tipstaff.session.held import Held
 from tipstaff.session.reach import CLOSED, USUAL, Reach, usual_way
 
@@ -121,22 +119,6 @@ async def test_a_run_that_reaches_nothing_makes_no_gate(door):
     with socket.socket() as client:
         assert client.connect_ex(("127.0.0.1", port)) != 0
     assert told == []
-
-
-@pytest.mark.parametrize("decision", ["allowed", "blocked"])
-async def test_a_flood_is_added_up(door, monkeypatch, decision):
-    """Beyond some events attempts are summed by place, beyond some places all together; no attempt is lost."""
-    made, _, told = door
-    monkeypatch.setattr(reach, "MOST_EVENTS", 3)
-    for number in range(20):
-        host = f"h{number % 10}.a.example"
-        made._attempted(Attempt(host=host, port=443, decision=decision, bytes_out=2))
-    await made.close()
-
-    assert len(told) == 3 + 3 + 1
-    assert sum(said.get("count", 1) for said in told) == 20
-    assert sum(said["bytesOut"] for said in told) == 40
-    assert ("…" in {said["host"] for said in told}) is (decision == "blocked")
 
 
 def test_a_run_without_hosts_imports_no_gate():
