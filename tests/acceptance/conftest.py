@@ -9,6 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from tests.acceptance.outing import outing, web
+
+__all__ = ["outing", "web"]
 TIPSTAFF = str(Path(sys.executable).with_name("tipstaff"))
 Run = Callable[..., subprocess.CompletedProcess[bytes]]
 

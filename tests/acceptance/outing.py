@@ -7,10 +7,13 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from tests.acceptance.web import Web
+import pytest
+
+from tests.acceptance.web import Web, open_web
 from tipstaff.evidence import verify
 from tipstaff.home import Home
 from tipstaff.keys.known import read_known_keys
@@ -54,8 +57,8 @@ class Went(NamedTuple):
 
     @property
     def attempts(self) -> list[Json]:
-        """What the chain says about attempts to get out."""
-        return [event for event in self.events if event["type"] == "network.connected"]
+        """What the chain says about how attempts to get out ended."""
+        return [event for event in self.events if event["type"] == "network.connected" and "opened" not in event]
 
     @property
     def leaks(self) -> list[tuple[str, str]]:
@@ -127,3 +130,16 @@ def everything_in(*folders: Path) -> dict[str, bytes]:
                 except OSError:
                     continue
     return found
+
+
+@pytest.fixture(scope="module")
+def web(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Web]:
+    """What is out there: a web of its own for each file of tests."""
+    with open_web(tmp_path_factory.mktemp("web") / "web") as web:
+        yield web
+
+
+@pytest.fixture(scope="module")
+def outing(tmp_path_factory: pytest.TempPathFactory, web: Web) -> Outing:
+    """A home from which runs start."""
+    return Outing(tmp_path_factory.mktemp("outing"), web)

@@ -103,7 +103,7 @@ class Site(NamedTuple):
     def connections(self) -> list[dict[str, Any]]:
         """List what the chain says of the network."""
         events = [link["event"] for link in self.bundle()["events"]]
-        return [event for event in events if event["type"] == "network.connected"]
+        return [event for event in events if event["type"] == "network.connected" and "opened" not in event]
 
 
 def until(look: Callable[[], Any], seconds: float = 40) -> Any:

@@ -5,14 +5,14 @@ import json
 import socket
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from tests.acceptance.outing import BASE, Outing
 from tests.acceptance.test_embedded import asking
-from tests.acceptance.web import HOST, Web, add_package, add_repository, open_web, talking
+from tests.acceptance.web import HOST, Web, add_package, add_repository, talking
 from tipstaff.egress.trust import BUNDLE
 from tipstaff.home import Home
 from tipstaff.local.embedded import open_local
@@ -33,19 +33,11 @@ ANSWERS = {"git": "from the repository", "pip": "tipstaff_canary-1.0-py3-none-an
 HELLO = "hello from the box"
 
 
-@pytest.fixture(scope="module")
-def web(tmp_path_factory) -> Iterator[Web]:
-    """A web with a repository and a package in it."""
-    with open_web(tmp_path_factory.mktemp("web") / "web") as web:
-        add_repository(web)
-        add_package(web)
-        yield web
-
-
-@pytest.fixture(scope="module")
-def outing(tmp_path_factory, web) -> Outing:
-    """A home from which runs start."""
-    return Outing(tmp_path_factory.mktemp("outing"), web)
+@pytest.fixture(scope="module", autouse=True)
+def stocked(web: Web) -> None:
+    """Have a repository and a package in the web."""
+    add_repository(web)
+    add_package(web)
 
 
 @pytest.fixture(autouse=True)

@@ -2,34 +2,25 @@
 
 import hashlib
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from tests.acceptance.outing import Outing, Went
-from tests.acceptance.web import HOST, Web, basic, open_web
+from tests.acceptance.web import HOST, Web, basic
 
 VALUE = "ghp_Real0Value1Real2Value3Real4Value5Re"
 ENV = "example-4d0c1b7a9e5f"
 Go = Callable[..., Went]
 
 
-@pytest.fixture(scope="module")
-def web(tmp_path_factory) -> Iterator[Web]:
-    """A web that knows who has the secret."""
-    with open_web(tmp_path_factory.mktemp("web") / "web") as web:
-        web.credential = f"Bearer {VALUE}"
-        yield web
-
-
-@pytest.fixture(scope="module")
-def outing(tmp_path_factory, web) -> Outing:
-    """A home with two secrets in its store."""
-    outing = Outing(tmp_path_factory.mktemp("outing"), web)
+@pytest.fixture(scope="module", autouse=True)
+def supplied(outing: Outing, web: Web) -> None:
+    """Have secrets in the store, and a web that knows one of them."""
+    web.credential = f"Bearer {VALUE}"
     for name, value in (("TOKEN", VALUE), ("GIVEN", ENV)):
         assert outing.run("secrets", "set", name, stdin=value.encode()).returncode == 0
-    return outing
 
 
 @pytest.fixture(autouse=True)
@@ -141,7 +132,9 @@ def test_a_placeholder_astray_goes_nowhere(go, web, place):
     assert "TOKEN" in went.said
     assert not web.seen(placeholder)
     assert not web.seen(VALUE)
-    assert [tried["decision"] for tried in went.attempts] == ["blocked"]
+    (tried,) = went.attempts
+    assert tried["reason"]
+    assert (tried["decision"] == "blocked") is (tried["bytesOut"] == 0)
     assert VALUE not in json.dumps(went.bundle)
 
 

@@ -22,19 +22,6 @@ ECH = 0xFE0D
 HELLO = "hello from the box"
 
 
-@pytest.fixture(scope="module")
-def web(tmp_path_factory) -> Iterator[Web]:
-    """What would be reached."""
-    with open_web(tmp_path_factory.mktemp("web") / "web") as web:
-        yield web
-
-
-@pytest.fixture(scope="module")
-def outing(tmp_path_factory, web) -> Outing:
-    """A home from which runs start."""
-    return Outing(tmp_path_factory.mktemp("outing"), web)
-
-
 @pytest.fixture(autouse=True)
 def forgetful(web) -> None:
     """Have the web forget what was asked before."""

@@ -10,7 +10,7 @@ from secrets import token_hex
 import pytest
 
 from tests.acceptance.outing import TIPSTAFF, Outing, everything_in
-from tests.acceptance.web import HOST, Web, open_web
+from tests.acceptance.web import HOST, Web
 from tipstaff.isolation import places
 from tipstaff.secrets.forms import forms
 
@@ -21,21 +21,12 @@ INJECTED = f"ghp_{token_hex(18)}"
 SECRETS = {"CANARY": CANARY, "SHARP": SHARP, "TOKEN": INJECTED}
 
 
-@pytest.fixture(scope="module")
-def web(tmp_path_factory) -> Iterator[Web]:
-    """A web that knows who has the secret."""
-    with open_web(tmp_path_factory.mktemp("web") / "web") as web:
-        web.credential = f"Bearer {INJECTED}"
-        yield web
-
-
-@pytest.fixture(scope="module")
-def outing(tmp_path_factory, web) -> Outing:
-    """A home with canaries in its store, and a policy that gives two and injects one."""
-    outing = Outing(tmp_path_factory.mktemp("outing"), web)
+@pytest.fixture(scope="module", autouse=True)
+def supplied(outing: Outing, web: Web) -> None:
+    """Have secrets in the store, and a web that knows one of them."""
+    web.credential = f"Bearer {INJECTED}"
     for name, value in SECRETS.items():
         assert outing.run("secrets", "set", name, stdin=value.encode()).returncode == 0
-    return outing
 
 
 @pytest.fixture(scope="module")

@@ -193,13 +193,13 @@ VALID = [
     Vector("claimed-at-expiry", "Claimed in the last millisecond.", Run({"expiresAt": at(120)})),
     Vector(
         "hosts-by-suffix-and-rule",
-        "A host reached by a suffix of the plain list, and one by an egress rule.",
+        "A host reached by the suffix of a rule that has no ports, and one at a port that its rule has.",
         Run(
             {
-                "network": {"defaultDeny": True, "allowHosts": ["*.Example.com"]},
-                "egress": {"rules": [{"host": "example.com", "ports": [443]}]},
+                "network": {"defaultDeny": True, "allowHosts": ["*.Example.com", "example.com"]},
+                "egress": {"rules": [{"host": "*.Example.com"}, {"host": "example.com", "ports": [443]}]},
             },
-            (*BEFORE, STANDS, REACHED_API, ONLINE, EXECUTED, COMPLETED),
+            (*BEFORE, STANDS, REACHED_API, {**ONLINE, "port": 443}, EXECUTED, COMPLETED),
         ),
     ),
     Vector(

@@ -79,6 +79,8 @@ class Exchange:
             elif not done and self._meter.moved == seen:
                 raise UpstreamError(f"nothing came for {idle_seconds:g} seconds", status=504)
         receiving.result()
+        if sending.done() and isinstance(sending.exception(), RefusalError):
+            sending.result()  # an answer that came before the request was whole does not make it right
 
     async def _send(self) -> None:
         """Send the request, then watch the client: it may go, but not ask again."""
@@ -168,7 +170,11 @@ class Exchange:
         mask = self._errand.mask() if self._errand.mask is not None else None
         body = body_of(length)
         while not body.done:
-            data = await source.read(CHUNK_BYTES)
+            try:
+                data = await source.read(CHUNK_BYTES)
+            except OSError:  # what came so far is the client's all the same, as it would be without a mask
+                await self._give(mask.end() if mask is not None else b"", rechunk=rechunk)
+                raise
             if not data:
                 if not body.close():
                     raise ConnectionResetError("the answer ends before its end")

@@ -16,7 +16,7 @@ BUNDLE: Final = "/tmp/.tipstaff-authorities.pem"  # noqa: S108 - inside the sand
 NAMING: Final = (  # the variables that name a file of authorities
     "SSL_CERT_FILE", "CURL_CA_BUNDLE", "GIT_SSL_CAINFO", "PIP_CERT", "REQUESTS_CA_BUNDLE", "NODE_EXTRA_CA_CERTS",
     "CODEX_CA_CERTIFICATE", "AWS_CA_BUNDLE", "CARGO_HTTP_CAINFO", "DENO_CERT", "NIX_SSL_CERT_FILE",
-    "HTTPLIB2_CA_CERTS", "GRPC_DEFAULT_SSL_ROOTS_FILE_PATH",
+    "npm_config_cafile", "HTTPLIB2_CA_CERTS", "GRPC_DEFAULT_SSL_ROOTS_FILE_PATH",
 )  # fmt: skip
 HOST_VARIABLE: Final = "SSL_CERT_FILE"
 HOST_BUNDLES: Final = (

@@ -17,7 +17,7 @@ from tipstaff.model.noun import VERSION_EVENT
 
 WRAPPER: Final = frozenset({"version", "seq", "ts", "prev", "event", "hash"})
 SHOWN_CHARACTERS: Final = 64
-_PORTS: Final = range(1, 65536)
+LAST_PORT: Final = 65535
 _is_time = re.compile(
     r"[0-9]{4}-(0[1-9]|1[0-2])-(0[1-9]|[12][0-9]|3[01])T([01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9]\.[0-9]{3}Z\Z"
 ).match
@@ -60,7 +60,7 @@ class Chain:
         self.secrets: list[tuple[str, str, str]] = []
         self.network: set[tuple[str, str]] = set()
         self.reached: dict[Way, tuple[int, str, Any]] = {}  # how, and the first time that way: number, time, approval
-        self.leaks: dict[str, int] = {}  # hosts that were refused, and yet bytes went out: the first event's number
+        self.refused_with_bytes: dict[str, int] = {}  # hosts to which bytes went out all the same: the first event
         self.models: set[tuple[str, str]] = set()
         self.disclosures: list[tuple[str, str, str]] = []
         self.artifacts: list[tuple[str, str]] = []
@@ -197,7 +197,7 @@ class Chain:
             approval = event.approval if type(event.approval) is dict else None
             self.reached.setdefault(_way(event.host, payload, _digest(approval)), (seq, ts, approval))
         elif _number(payload, "bytesOut") > 0:
-            self.leaks.setdefault(event.host, seq)
+            self.refused_with_bytes.setdefault(event.host, seq)
 
     def _problem(self, number: int, seq: int, message: str, *, certain: bool = True) -> None:
         self._findings.add(number, message, f"events[{seq}]", certain=certain)
@@ -231,7 +231,7 @@ def _way(host: str, payload: dict[str, Any], approval: str) -> Way:
     port = _number(payload, "port")
     return Way(
         host=host,
-        port=int(port) if port in _PORTS else 0,
+        port=int(port) if 0 < port <= LAST_PORT and port % 1 == 0 else 0,
         rule=_text(payload, "rule"),
         depth=_text(payload, "depth"),
         method=_text(payload, "method"),

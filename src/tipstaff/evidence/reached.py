@@ -1,8 +1,8 @@
 """What a run reached, held against its contract: was it permitted (check 20), was somebody asked who had to be (24).
 
 The rules that speak for a place are those whose host is the most specific of the ones that cover it and have its port,
-as for the gate. Where the event names one of them, that one counts. A contract without rules is read as its plain hosts,
-on any port. What is not told does not help: no port is none of a rule's, no depth is not looked inside.
+as for the gate. Where the event names one of them, that one counts. A contract without rules is read as its plain
+hosts, on any port. What is not told does not help: no port is none of a rule's, no depth is not looked inside.
 Knows no policy: only what the contract says. Paths are in no event, and cannot be judged.
 """
 
@@ -29,7 +29,7 @@ def check_places(contract: Contract, chain: Chain, findings: Findings) -> None:
     for way, (seq, _, _) in chain.reached.items():
         if fault := terms.fault(way):
             findings.add(20, f"the host {way.host[:64]!r} was reached {fault}", f"events[{seq}]")
-    for host, seq in chain.leaks.items():
+    for host, seq in chain.refused_with_bytes.items():
         findings.add(20, f"the host {host[:64]!r} was refused, and yet bytes went out", f"events[{seq}]")
 
 
@@ -80,13 +80,13 @@ class _Terms:
     def fault(self, way: Way) -> str:
         """Say what speaks against having reached a place in this way, or nothing."""
         port = _port(way)
-        if any(pattern in self._deny for pattern in _covering(way.host.lower().removesuffix("."))):
+        if self._denies(way.host):
             return "although the contract denies it"
         if not port and any(rule.ports is not None for rules in self._covering(way) for rule in rules):
             return "on a port that is not told, and the contract's rules for it have ports"
         counting = self._counting(way)
         if not counting:
-            return "" if self._open else f"without being in the contract{f' with port {port}' if port else ''}"
+            return "" if self._open else f"without being in the contract{f' (port {port})' if port else ''}"
         if any(rule.lets(way) for rule in counting):
             return ""
         if way.depth not in LOOKED_INSIDE:
@@ -98,6 +98,11 @@ class _Terms:
         counting = self._counting(way)
         letting = [rule for rule in counting if rule.lets(way)] or counting
         return bool(letting) and all(rule.asks for rule in letting)
+
+    def _denies(self, host: str) -> bool:
+        name = _name(host.lower()).removesuffix(".")
+        # What is too long for a host has no suffixes here, and must not get around a suffix that is denied.
+        return bool(self._deny) and (len(name) > LONGEST_HOST or not self._deny.isdisjoint(_covering(name)))
 
     def _counting(self, way: Way) -> list[_Rule]:
         """List the rules that speak for a place, and of those only the ones that the event names, if it names any."""
@@ -117,15 +122,17 @@ class _Terms:
 
 def _covering(host: str) -> Iterator[str]:
     """Spell the patterns that cover a host, the most specific first: as it is, without its port, suffixes, any."""
-    yield host
-    found = _with_port(host)
-    name = found[1] if found else host
-    if found:
-        yield name
+    name = _name(host)
+    yield from dict.fromkeys((host, name))
     # A longer one is no name of a host, and each of its dots would cost a copy of it.
     if len(name) <= LONGEST_HOST:
         yield from (f"*{name[at:]}" for at, letter in enumerate(name) if letter == ".")
     yield ANY
+
+
+def _name(host: str) -> str:
+    found = _with_port(host)
+    return found[1] if found else host
 
 
 def _port(way: Way) -> int:

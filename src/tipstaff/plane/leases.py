@@ -144,6 +144,7 @@ class Leases:
                 f"the command itself holds the value of {', '.join(told)}, where it is recorded",
                 hint="name the variable in the command instead, in single quotes",
             )
+        _refuse_unfit(contract, values)
         return [{"name": name, "value": value} for name, value in values.items()]
 
     def _take(self, seen: Run, runner: Runner, secrets: list[Json], body: Json) -> Json | None:
@@ -177,6 +178,16 @@ class Leases:
             "events": events,
             "secrets": secrets,
         }
+
+
+def _refuse_unfit(contract: Json, values: dict[str, str | None]) -> None:
+    """Refuse to release what no header could carry, where a header has to."""
+    from tipstaff.secrets.inject import fault_of_injected  # noqa: PLC0415 - most runs have no secret
+
+    for secret in contract["secrets"]:
+        value = values[secret["name"]]
+        if secret.get("lease", {}).get("way") == "inject" and value and (fault := fault_of_injected(value)):
+            raise SecretError(f"the secret {secret['name']} cannot be put into a header: {fault}", hint="set another")
 
 
 def _tells(value: Any, secret: str) -> bool:

@@ -147,7 +147,11 @@ class Session:
     def _tried(self, line: Line, said: Json) -> None:
         """Write down that somebody tried to get out, and have it sent with what else comes in the next moment."""
         approval = {"approval": said.pop("approval")} if "approval" in said else {}  # signed: not a byte may change
-        self._history.add("network.connected", **self._held.redacted("events", said), **approval)
+        # Numbers are ours, and an approval is signed as it is: only words may hold a secret.
+        clean = {
+            name: self._held.redacted("events", word) if type(word) is str else word for name, word in said.items()
+        }
+        self._history.add("network.connected", **clean, **approval)
         if self._telling is None or self._telling.done():
             self._telling = asyncio.get_running_loop().create_task(self._tell(line))
 

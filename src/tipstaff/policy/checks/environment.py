@@ -22,7 +22,8 @@ ROUTING: Final = ("*_proxy",)  # in any case; the gate is the only way out and s
 TRUSTING: Final = (
     "SSL_CERT_FILE", "SSL_CERT_DIR", "CURL_CA_BUNDLE", "GIT_SSL_CAINFO", "GIT_SSL_CAPATH", "PIP_CERT",
     "REQUESTS_CA_BUNDLE", "NODE_EXTRA_CA_CERTS", "CODEX_CA_CERTIFICATE", "AWS_CA_BUNDLE",
-    "CARGO_HTTP_CAINFO", "DENO_CERT",
+    "CARGO_HTTP_CAINFO", "DENO_CERT", "NIX_SSL_CERT_FILE", "npm_config_cafile", "HTTPLIB2_CA_CERTS",
+    "GRPC_DEFAULT_SSL_ROOTS_FILE_PATH",
 )  # fmt: skip
 OURS: Final = FINDING + LOADING + TRUSTING + ("TIPSTAFF_*",)
 
