@@ -1,7 +1,4 @@
-"""What a review found in the gate, the mask and the evidence: each a claim that does not hold yet, beside its twin.
-
-A mark `yet` stands where something has to be mended; when it is, the test says so, and the mark goes.
-"""
+"""What a review found in the gate, the mask and the evidence, each beside its twin."""
 
 import asyncio
 import contextlib
@@ -30,7 +27,6 @@ from tipstaff.session.reach import Reach
 HOST = "api.example"
 VALUE = "sk-ant-api03-Real0Value1Real2Value3Real4Value5Re"
 OPEN = EgressRule(host=HOST, rule="r")
-yet = pytest.mark.xfail(reason="found by review, and not mended yet")
 
 
 def injecting() -> dict[str, Any]:

@@ -94,7 +94,7 @@ class NetworkConnected(SignedNoun, tag_field="type", tag="network.connected"):
 
     host: str
     decision: Literal["allowed", "blocked"]
-    # Looked at only where the contract has rules that ask; other writers may mean anything by them.
+    # Held against the rules of the contract, where it has some.
     port: Any = None
     rule: Any = None
     approval: Any = None  # of the question whether this place may be reached

@@ -51,11 +51,12 @@ class Attempts:
             self._counts[attempt.decision] += 1
             self._told(said)
         else:
-            self._add(attempt, said)
+            self._add(attempt, said, alone=bool(approved))
 
-    def _add(self, attempt: "Attempt", said: Json) -> None:
+    def _add(self, attempt: "Attempt", said: Json, *, alone: bool) -> None:
         place = (attempt.decision, attempt.host, attempt.port, attempt.rule, attempt.depth)
-        if place not in self._sums and self._places[attempt.decision] >= self._most:
+        # An approval is for one place; of those there are few.
+        if place not in self._sums and self._places[attempt.decision] >= self._most and not alone:
             said = {**said, "host": self._together(attempt)}
             place = (attempt.decision, said["host"], attempt.port if attempt.decision == "allowed" else 0, "", "")
         if place not in self._sums:
@@ -70,8 +71,14 @@ class Attempts:
         """Give the host under which those are added up that have no place of their own."""
         if attempt.decision == "blocked":
             return OTHERS
-        named = (rule["host"] for rule in self._rules if attempt.rule in (rule.get("rule"), rule["host"]))
-        return next((host for host in named if covers(host, attempt.host)), OTHERS)
+        named = [
+            rule["host"]
+            for rule in self._rules
+            if attempt.rule in (rule.get("rule"), rule["host"])
+            and covers(rule["host"], attempt.host)
+            and (not rule.get("ports") or attempt.port in rule["ports"])
+        ]
+        return max(named, key=len, default=OTHERS)  # the longest is the most specific: all of them cover one host
 
     def close(self) -> None:
         """Tell the sums."""

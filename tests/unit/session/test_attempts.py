@@ -7,7 +7,14 @@ import pytest
 from tipstaff.egress.attempt import Attempt
 from tipstaff.session.attempts import OTHERS, Attempts
 
-CONTRACT = {"egress": {"rules": [{"host": "*.a.example", "rule": "many"}]}}
+CONTRACT = {
+    "egress": {
+        "rules": [
+            {"host": "*.example", "ports": [80], "rule": "many"},
+            {"host": "*.a.example", "ports": [443], "rule": "many"},
+        ]
+    }
+}
 
 
 def record(attempts, most=3):
@@ -66,3 +73,15 @@ def test_only_what_failed_has_a_sentence(failed):
     )
 
     assert list(made.sentences) == (["b.example:80: no rule; to allow it: --allow-host b.example:80"] if failed else [])
+
+
+def test_what_was_approved_is_never_lumped_together():
+    """An approval is for one place, so its event names that place, however many there were before."""
+    told: list[dict[str, Any]] = []
+    made = Attempts(CONTRACT, told.append, 1)
+    for attempt in attempts(5, "allowed", rule="many"):
+        made.ended(attempt, {"approval": {"for": attempt.host}})
+    made.close()
+
+    assert [said["approval"]["for"] for said in told] == [said["host"] for said in told]
+    assert len(told) == 5
