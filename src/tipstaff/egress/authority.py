@@ -83,6 +83,7 @@ class Authority:
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         context.minimum_version = ssl.TLSVersion.TLSv1_2
         context.options |= ssl.OP_NO_RENEGOTIATION | ssl.OP_NO_TICKET
+        context.options &= ~ssl.OP_IGNORE_UNEXPECTED_EOF  # as in `tls`
         context.num_tickets = 0  # a session that is resumed would skip nothing that costs here
         context.set_alpn_protocols([PROTOCOL])
         secret = made.server.private.private_numbers().private_value

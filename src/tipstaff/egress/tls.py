@@ -58,6 +58,7 @@ def client_context(bundle: str) -> ssl.SSLContext:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)  # the kind that verifies certificates and names by default
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     context.options |= ssl.OP_NO_RENEGOTIATION
+    context.options &= ~ssl.OP_IGNORE_UNEXPECTED_EOF  # some versions of Python take a cut connection for an ended one
     context.set_alpn_protocols([PROTOCOL])
     context.load_verify_locations(cadata=bundle)
     return context
