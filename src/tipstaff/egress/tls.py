@@ -98,11 +98,11 @@ class Secured:
             return await self._until(lambda: self._engine.read(max_bytes))
         except ssl.SSLZeroReturnError:
             return b""
-        except ssl.SSLEOFError:
-            raise TlsError(
-                "the connection ended without TLS being closed: a part may be missing", truncated=True
-            ) from None
         except ssl.SSLError as fault:
+            # Older versions of Python have no error of its own for this.
+            if isinstance(fault, ssl.SSLEOFError) or fault.reason == "UNEXPECTED_EOF_WHILE_READING":
+                sentence = "the connection ended without TLS being closed: a part may be missing"
+                raise TlsError(sentence, truncated=True) from None
             raise TlsError(f"TLS broke off: {_reason(fault)}") from None
 
     async def write(self, data: bytes, /) -> None:
