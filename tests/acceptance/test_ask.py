@@ -5,14 +5,15 @@ import signal
 import subprocess
 import sys
 import threading
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
+
+from tests.acceptance.beside import started, until
 
 TIPSTAFF = str(Path(sys.executable).with_name("tipstaff"))
 HOST = "asked.example.test"
@@ -71,24 +72,12 @@ class Site(NamedTuple):
         url = f"http://{HOST}:{self.port}/"
         command = ["/usr/bin/curl", "-sS", "-f", "--max-time", "50", url]
         words = [TIPSTAFF, "run", "--allow-host", f"{HOST}:{self.port}", "--bundle", "bundle.json", *options, "--"]
-        with subprocess.Popen(
-            [*words, *command],
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            env=self.environ,
-            cwd=self.folder,
-            text=True,
-        ) as process:
-            try:
-                yield process
-            finally:
-                process.kill()
+        with started([*words, *command], self.environ, self.folder) as process:
+            yield process
 
     def question(self) -> dict[str, Any]:
         """Wait until the run asks."""
-        found: dict[str, Any] = until(lambda: next(iter(self.questions()), None))
-        return found
+        return until(self.questions)[0]
 
     def questions(self) -> list[dict[str, Any]]:
         """List what is asked; nothing while there is no home."""
@@ -104,15 +93,6 @@ class Site(NamedTuple):
         """List what the chain says of the network."""
         events = [link["event"] for link in self.bundle()["events"]]
         return [event for event in events if event["type"] == "network.connected" and "opened" not in event]
-
-
-def until(look: Callable[[], Any], seconds: float = 40) -> Any:
-    """Look until there is something."""
-    end = time.monotonic() + seconds
-    while not (found := look()):
-        assert time.monotonic() < end, "nothing came"
-        time.sleep(0.1)
-    return found
 
 
 @pytest.fixture

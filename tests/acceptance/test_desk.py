@@ -6,11 +6,13 @@ import pty
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
 import pytest
+
+from tests.acceptance.beside import started, until
 
 TIPSTAFF = str(Path(sys.executable).with_name("tipstaff"))
 POLICY = """
@@ -82,19 +84,9 @@ def busy(tmp_path_factory: pytest.TempPathFactory) -> Desk:
 @pytest.fixture
 def waiting(desk: Desk) -> Iterator[tuple[Desk, str, subprocess.Popen[str]]]:
     """A run that waits for an answer, in a process of its own."""
-    with subprocess.Popen(
-        [TIPSTAFF, "run", "--as", "agent:coder", "--approval-timeout", "50", "--", "touch", TRICK],
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        env=desk.environ,
-        cwd=desk.folder,
-        text=True,
-    ) as process:
-        try:
-            yield desk, until(lambda: first_waiting(desk)), process
-        finally:
-            process.kill()
+    words = [TIPSTAFF, "run", "--as", "agent:coder", "--approval-timeout", "50", "--", "touch", TRICK]
+    with started(words, desk.environ, desk.folder) as process:
+        yield desk, until(lambda: first_waiting(desk)), process
 
 
 def first_waiting(desk: Desk) -> str:
@@ -102,15 +94,6 @@ def first_waiting(desk: Desk) -> str:
     listed = desk("approvals", "--json")
     found = json.loads(listed.stdout)["waiting"] if listed.returncode == 0 else []
     return str(found[0]["runId"]) if found else ""
-
-
-def until(look: Callable[[], str], seconds: float = 30) -> str:
-    """Look until there is something."""
-    end = time.monotonic() + seconds
-    while not (found := look()):
-        assert time.monotonic() < end, "nothing came"
-        time.sleep(0.1)
-    return found
 
 
 def answer_on_terminal(desk: Desk, typed: bytes, *arguments: str) -> tuple[int, bytes]:

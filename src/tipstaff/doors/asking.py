@@ -51,7 +51,7 @@ def request_of(asked: Asked, around: Surroundings, user: str, door: str = "cli")
         "requestedBy": actor_of(user if asked.principal is None else asked.principal),
         "door": door,
         "purpose": _text(asked.purpose, "--purpose"),
-        "secretNames": [_text(name, "--secret") for name in asked.secrets],
+        "secretNames": [_secret(name) for name in asked.secrets],
         "files": _files(asked, around),
         "egress": {"rules": [_way_out(text) for text in asked.allow_hosts]},
         "limits": _limits(asked),
@@ -66,6 +66,12 @@ def actor_of(who: str) -> Json:
         raise UsageError("--as names nobody", hint="for example: --as agent:coder")
     kind, colon, name = _text(who, "--as").partition(":")
     return {"kind": kind, "id": name} if colon and name and kind in KINDS else {"kind": "human", "id": who}
+
+
+def _secret(name: str) -> str:
+    if not name.strip():
+        raise UsageError("--secret names nothing", hint="see: tipstaff secrets list")
+    return _text(name, "--secret")
 
 
 def _execution(asked: Asked) -> Json:

@@ -19,9 +19,9 @@ from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import ec
 
 from tipstaff.egress import der
+from tipstaff.egress.tls import PROTOCOL
 from tipstaff.policy.hosts import ANY, covers, normal_host, normal_pattern
 
-PROTOCOL: Final = "http/1.1"  # the only one that the gate reads
 LIFE_SECONDS: Final = 24 * 3600
 BEFORE_SECONDS: Final = 300  # the clock inside is the host's own, but it may be set back a little meanwhile
 CONTEXTS: Final = 128  # kept at once: a client may ask for any number of names below a wildcard

@@ -149,6 +149,7 @@ def test_large_is_not_too_large(parsed):
         ({"argv": ("ls",), "allow_hosts": ("a,address=",)}, "--allow-host: 'address=' is not known"),
         ({"argv": ("ls",), "principal": "\udcff"}, "--as is not UTF-8"),
         ({"argv": ("ls",), "principal": ""}, "--as names nobody"),
+        ({"argv": ("ls",), "secrets": ("",)}, "--secret names nothing"),
     ],
 )
 def test_what_cannot_be_meant_is_refused(parsed, wishes, reason):

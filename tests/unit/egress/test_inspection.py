@@ -9,6 +9,7 @@ import time
 
 import pytest
 
+from tests.unit.egress.world import wires
 from tipstaff.egress.authority import Authority
 from tipstaff.egress.duplex import Duplex, Wire
 from tipstaff.egress.gate import Attempt, Gate, Options
@@ -25,16 +26,6 @@ from tipstaff.secrets.redact import Leak
 
 HOST = "api.example.com"
 VALUE = "ghp_" + "Real0Value1Real2Value3Real4Value5Real"
-
-
-@contextlib.asynccontextmanager
-async def wires():
-    one, other = (Wire(sock) for sock in socket.socketpair())
-    try:
-        yield one, other
-    finally:
-        one.close()
-        other.close()
 
 
 async def test_a_request_passes_from_one_tls_into_another():

@@ -13,6 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.unit.egress.world import wires
 from tipstaff.egress import trust
 from tipstaff.egress.authority import Authority
 from tipstaff.egress.duplex import Ahead, Duplex, Wire
@@ -38,17 +39,6 @@ class Dribble:
 
     async def read(self, _: int, /) -> bytes:
         return await self.below.read(1)
-
-
-@contextlib.asynccontextmanager
-async def wires():
-    """Two ends of one connection."""
-    one, other = (Wire(sock) for sock in socket.socketpair())
-    try:
-        yield one, other
-    finally:
-        one.close()
-        other.close()
 
 
 @contextlib.asynccontextmanager

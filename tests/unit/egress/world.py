@@ -12,6 +12,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from typing import Any
 
 from tipstaff.egress.attempt import Attempt
+from tipstaff.egress.duplex import Wire
 from tipstaff.egress.gate import Gate
 from tipstaff.egress.options import Limits, Options
 from tipstaff.egress.terms import Terms
@@ -199,3 +200,14 @@ def hello(name: str | None = "example.com", *extensions: tuple[int, bytes], reco
     message = b"\x01" + len(content).to_bytes(3) + content
     pieces = [message[place : place + record] for place in range(0, len(message), record)]
     return b"".join(b"\x16\x03\x01" + struct.pack("!H", len(piece)) + piece for piece in pieces)
+
+
+@contextlib.asynccontextmanager
+async def wires() -> AsyncIterator[tuple[Wire, Wire]]:
+    """Two ends of one connection."""
+    one, other = (Wire(sock) for sock in socket.socketpair())
+    try:
+        yield one, other
+    finally:
+        one.close()
+        other.close()
