@@ -70,6 +70,21 @@ def test_a_stopped_run_leaves_a_receipt(started, bundle, left, number, whole_gro
     assert json.loads(bundle.read_text())["receipt"]["ending"] == "cancelled"
 
 
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_signals_until_the_very_end_change_nothing(started, bundle, number):
+    """Whoever keeps on stopping a run, also while it is closing and telling how it ended, gets the same ending."""
+    with started("run", "--bundle", bundle.name, "--", "sh", "-c", "echo up; exec sleep 60") as run:
+        assert run.stdout.readline() == b"up\n"
+        while run.poll() is None:
+            run.send_signal(number)
+            time.sleep(0.0005)
+        said = run.stderr.read()
+
+    assert run.returncode == 130, said
+    assert b"was stopped" in said
+    assert json.loads(bundle.read_text())["receipt"]["ending"] == "cancelled"
+
+
 def test_an_ignored_signal_stays_ignored(environ):
     """A run that was started to ignore hang-ups, as by nohup, goes on."""
     script = f'trap "" HUP; exec "{TIPSTAFF}" run --quiet -- sh -c "echo up; sleep 0.5; echo done"'

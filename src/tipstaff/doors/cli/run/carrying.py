@@ -82,6 +82,14 @@ class Errand:
         else:
             self._stop()
 
+    def _end_heeding(self) -> None:
+        """Ignore what comes now: the run has ended, the loop that could be told closes, and its end is still to be told.
+
+        Ignored, not handled by nothing: handlers fall back to the default, which kills, while the interpreter ends.
+        """
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            signal.signal(number, signal.SIG_IGN)
+
     async def run(self, request: dict[str, Any]) -> Outcome:
         """Carry it out and write the proof."""
         cancel = asyncio.Event()
@@ -115,6 +123,7 @@ class Errand:
                 await outlet.finish()
             self.is_stuck = any(outlet.is_stuck for outlet in outlets[1:])
             self._proof.write(outcome, local.plane)
+        self._end_heeding()
         return outcome
 
     def _outlets(self, cancel: asyncio.Event) -> tuple[Outlet, Outlet] | tuple[()]:
