@@ -83,7 +83,7 @@ class Errand:
             self._stop()
 
     def _end_heeding(self) -> None:
-        """Ignore what comes now: the run has ended, the loop that could be told closes, and its end is still to be told.
+        """Ignore what comes now: the run has ended, the loop that could be told closes, and its end is yet to be told.
 
         Ignored, not handled by nothing: handlers fall back to the default, which kills, while the interpreter ends.
         """
