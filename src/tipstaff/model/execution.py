@@ -4,7 +4,7 @@ A request may carry labels (an agent kind, a tool name) beside its execution; `e
 would be started, by the protocol's rules, whatever the labels say.
 """
 
-from typing import Annotated, Literal
+from typing import Annotated, Final, Literal
 
 import msgspec
 
@@ -12,7 +12,8 @@ from tipstaff.canonical import digest
 from tipstaff.model.noun import Noun
 
 Milliseconds = Annotated[int, msgspec.Meta(ge=1, le=2**53 - 1)]
-Argument = str  # one argument is at most 128 KiB; the doors check it, because the kernel does
+Argument = str
+LONGEST_ARGUMENT: Final = 128 * 1024 - 1  # MAX_ARG_STRLEN of the kernel, which counts the NUL at the end
 
 
 class SecretVariable(Noun):

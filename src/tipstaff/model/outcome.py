@@ -45,6 +45,7 @@ class Outcome(Noun):
     stderr: bytes = b""
     streams: dict[str, StreamRecord] = msgspec.field(default_factory=dict)
     refusals: tuple[str, ...] = ()  # what was refused while it ran
+    changes: tuple[Json, ...] = ()  # what it changed in its workspace, as its `file.changed` events say
     enforcement: tuple[Verdict, ...] = ()
     usage: Usage | None = None
     receipt: Json | None = None  # signed by the runner, countersigned by the plane

@@ -22,6 +22,7 @@ class Files(Noun):
 
     workspace: str | None = None
     in_place: bool = False
+    captured: bool = False  # it was captured: the run sees what the manifest says, not the folder
     readable: tuple[str, ...] = ()
 
 
