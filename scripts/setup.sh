@@ -50,13 +50,17 @@ bubblewrap() {
 # What a sandbox can run: programs in a person's own folders are not there.
 inside() { PATH=/usr/local/bin:/usr/bin:/bin command -v "$1" >/dev/null; }
 
+version_control() {
+    inside git || apt_install git ||
+        say "git is missing and could not be installed: runs work without it, workspaces do not come back; as root, run: apt-get install git"
+}
+
 # The documents show `patch`, the tests of keys start a real ssh-agent, those of the filter read the kernel's headers,
 # those of the network have real programs fetch something: they fail without, so say it here.
 tools_of_development() {
     local missing=()
     command -v patch >/dev/null || missing+=(patch)
     command -v ssh-agent >/dev/null || missing+=(openssh-client)
-    inside git || missing+=(git)
     inside curl || missing+=(curl)
     inside node || missing+=(nodejs)
     inside pip || missing+=(python3-pip)
@@ -117,6 +121,7 @@ compiled() { .venv/bin/python -I -m compileall -q src; }
 [[ $NAME == core || $NAME == dev ]] || fail "the environment is core or dev, not $NAME"
 exec 9<requirements && flock 9  # two makes at once: the second waits, then finds nothing to do
 bubblewrap
+version_control
 [[ $NAME == core ]] || tools_of_development
 if up_to_date; then exit 0; fi
 usable || make_environment

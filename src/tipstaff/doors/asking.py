@@ -13,20 +13,26 @@ import msgspec
 from tipstaff.doors.amounts import Amount, count, cpu_millis, duration_ms, size_bytes
 from tipstaff.doors.folders import Surroundings, granted_folder, granted_path
 from tipstaff.errors import UsageError
+from tipstaff.model.execution import LONGEST_ARGUMENT
 
 Json = dict[str, Any]
-LONGEST_ARGUMENT: Final = 128 * 1024 - 1  # MAX_ARG_STRLEN of the kernel, which counts the NUL at the end
 LONGEST_SOURCE: Final = 8 * 1024 * 1024
 KINDS: Final = ("human", "agent", "service")
+COMMAND: Final = "command"  # the agent whose prompt is a script
+FORMS: Final = ("auto", "git", "lean", "tree", "none")
 
 
 class Asked(msgspec.Struct, frozen=True, kw_only=True):
-    """One wish; exactly one of `argv`, `shell` and `python` says what to run (`python` may have `argv` behind it)."""
+    """One wish; one of `argv`, `shell`, `python` and `agent` says what to run (`python` may have `argv` behind it)."""
 
     argv: tuple[str, ...] = ()
     shell: str | None = None
     python: str | None = None
+    agent: str | None = None  # its kind; `prompt` is what it is asked
+    prompt: str | None = None
     workspace: str | None = None
+    capture: str | None = None  # how; None: as it is for an agent, and not at all for anything else
+    deny: tuple[str, ...] = ()  # more patterns of names that are never captured
     in_place: bool = False
     read: tuple[str, ...] = ()
     env: Mapping[str, str] = msgspec.field(default_factory=dict)
@@ -50,6 +56,7 @@ def request_of(asked: Asked, around: Surroundings, user: str, door: str = "cli")
     return {
         "requestedBy": actor_of(user if asked.principal is None else asked.principal),
         "door": door,
+        **({"agentKind": _text(asked.agent, "--agent"), "prompt": _prompt(asked)} if asked.agent is not None else {}),
         "purpose": _text(asked.purpose, "--purpose"),
         "secretNames": [_secret(name) for name in asked.secrets],
         "files": _files(asked, around),
@@ -75,13 +82,17 @@ def _secret(name: str) -> str:
 
 
 def _execution(asked: Asked) -> Json:
-    given = [name for name in ("shell", "python") if getattr(asked, name) is not None]
-    if len(given) > 1 or (asked.argv and given == ["shell"]):
-        raise UsageError("more than one thing to run was given", hint="give a command, or --shell, or --python")
+    given = [name for name in ("shell", "python", "agent") if getattr(asked, name) is not None]
+    if len(given) > 1 or (asked.argv and given in (["shell"], ["agent"])):
+        raise UsageError(
+            "more than one thing to run was given", hint="give a command, or --shell, or --python, or --agent"
+        )
     rest = {
         "env": {"inherit": [_text(name, "--env") for name in asked.inherit], "vars": _variables(asked.env)},
         "log": _log(asked),
     }
+    if asked.agent is not None:
+        return _agent(asked, rest)
     if asked.shell is not None:
         return {"kind": "shell", "script": _source(asked.shell, "--shell"), **rest}
     if asked.python is not None:
@@ -93,6 +104,42 @@ def _execution(asked: Asked) -> Json:
     return {"kind": "argv", "command": command, "args": arguments, **rest}
 
 
+def _agent(asked: Asked, rest: Json) -> Json:
+    """Spell an agent's run; the agent `command` is a script, by the protocol's rules."""
+    if asked.agent == COMMAND:
+        return {"kind": "shell", "script": _prompt(asked), **rest}
+    return {"kind": "agent", "agent": {"kind": asked.agent}, "prompt": _prompt(asked), **rest}
+
+
+def _prompt(asked: Asked) -> str:
+    if asked.agent not in agent_kinds():
+        raise UsageError(f"there is no agent '{asked.agent}'", hint=f"there are {', '.join(agent_kinds())}")
+    if not (asked.prompt or "").strip():
+        raise UsageError(f"the agent {asked.agent} is asked nothing", hint='write what it is to do: "fix the tests"')
+    return _source(asked.prompt or "", "the prompt")
+
+
+def agent_kinds() -> list[str]:
+    """List the agents that are built in."""
+    from tipstaff.agents import ADAPTERS  # noqa: PLC0415 - only where an agent is asked for
+
+    return list(ADAPTERS)
+
+
+def capture_form(asked: Asked) -> str | None:
+    """Say how the workspace is captured; None where it is shown as it is, or there is none."""
+    wanted = asked.capture or ("auto" if asked.agent is not None else "none")
+    if wanted not in FORMS:
+        raise UsageError(f"--capture: there is no form '{wanted}'", hint=f"there are {', '.join(FORMS)}")
+    if wanted == "none":
+        return None
+    if asked.in_place:
+        if asked.capture:
+            raise UsageError("--capture works on a copy, --in-place on the folder itself", hint="give one of them")
+        return None
+    return wanted
+
+
 def _log(asked: Asked) -> Json:
     kept = {"stderr": "capture"}
     return kept if asked.kill_output is None else {**kept, "maxBytes": size_bytes(asked.kill_output, "--kill-output")}
@@ -101,9 +148,12 @@ def _log(asked: Asked) -> Json:
 def _files(asked: Asked, around: Surroundings) -> Json:
     if asked.in_place and asked.workspace is None:
         raise UsageError("--in-place needs a workspace", hint="add --workspace DIR")
+    form = capture_form(asked)
+    folder = asked.workspace or ("." if form is not None else None)
     return {
-        "workspace": asked.workspace and granted_folder(asked.workspace, "--workspace", around),
+        "workspace": folder and granted_folder(folder, "--workspace", around),
         "inPlace": asked.in_place,
+        **({"captured": True} if form is not None else {}),
         "readable": [granted_path(path, "--read", around) for path in asked.read],
     }
 

@@ -67,7 +67,9 @@ class Builder:
             self._take(holdings, order, streams)
             return self._started(number, order, streams, holdings)
         except BaseException:
-            self.give_back(holdings)
+            if remover := self.give_back(holdings):
+                os.waitpid(remover, 0)
+                self.free(holdings)
             raise
 
     def _take(self, holdings: Holdings, order: Order, streams: list[int]) -> None:
@@ -188,16 +190,26 @@ class Builder:
         if staged is not None and staged.watched:
             sandbox.disk_limit = order.disk_bytes
             sandbox.measure = trees.Measure(staged.watched)
+            sandbox.quota = self.stage.quota if staged.project else None
+            sandbox.kept = self.stage.kept(staged) if order.keep else {}
         return sandbox
 
     def give_back(self, holdings: Holdings) -> int:
-        """Give back what a sandbox had; returns a process that still removes its folders, or 0."""
+        """Give back what a sandbox had; returns a process that still removes its folders (`free` is next), or 0."""
         if holdings.group is not None:
             holdings.group.remove()
         remover = self.stage.release(holdings.staged) if holdings.staged is not None else 0
+        if not remover:
+            self.free(holdings)
+        return remover
+
+    def free(self, holdings: Holdings) -> None:
+        """Let the next sandbox have the uid of one whose files are gone."""
+        if holdings.staged is not None and holdings.staged.project:
+            with contextlib.suppress(OSError):  # the next one sets its own limits
+                self.stage.quota.clear(holdings.staged.project)
         if holdings.lease is not None:
             self._free.append(holdings.lease)
-        return remover
 
     def close(self) -> None:
         """Give back the uids."""

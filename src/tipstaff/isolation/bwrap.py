@@ -17,6 +17,7 @@ class Bubblewrap:
     """The default tier. One spawner serves any number of runs; `close` ends it."""
 
     name = "bwrap"
+    harnesses: frozenset[str] = frozenset()
 
     def __init__(
         self,
@@ -54,7 +55,7 @@ class Bubblewrap:
             return self._missing(str(error))
         if not os.access(places.BUBBLEWRAP, os.X_OK):
             return self._missing("")
-        return TierReport(name=self.name, verdicts=verdicts.promised(settled["groups"]))
+        return TierReport(name=self.name, verdicts=verdicts.promised(settled))
 
     def _missing(self, reason: str) -> TierReport:
         from tipstaff.isolation import probe  # noqa: PLC0415 - most hosts lack nothing

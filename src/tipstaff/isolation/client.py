@@ -40,6 +40,7 @@ class Box:
         self.ready: asyncio.Future[dict[str, Any]] = loop.create_future()
         self.ended: asyncio.Future[dict[str, Any]] = loop.create_future()
         self.released = False
+        self._let_go = False
         self.listeners: dict[int, asyncio.Future[socket.socket]] = {}
 
     def expect(self, port: int) -> "asyncio.Future[socket.socket]":
@@ -62,6 +63,7 @@ class Box:
             _refuse(made, SpawnerError("the sandbox ended before a socket could listen in it"))
         _answer(self.ready, {})
         _answer(self.ended, told)
+        self._remove_kept()
 
     def release(self) -> None:
         """Let the command run."""
@@ -71,6 +73,15 @@ class Box:
     def end(self, cause: str) -> None:
         """Have everything in the sandbox killed, once, for the first cause that is named."""
         self._link.ask({"verb": "end", "number": self.number, "cause": cause})
+
+    def let_go(self) -> None:
+        """Have what was kept of it removed, now or when it has ended: nobody will look at it any more."""
+        self._let_go = True
+        self._remove_kept()
+
+    def _remove_kept(self) -> None:
+        if self._let_go and self.ended.done() and self.ended.result().get("kept"):
+            self._link.ask({"verb": "remove", "number": self.number})
 
 
 class Link:

@@ -128,14 +128,16 @@ def die_with(parent: int, signal_number: int) -> None:
         os.kill(os.getpid(), signal_number)
 
 
-def attach(source: int, target: str, owner: int | None = None) -> None:
+def attach(source: int, target: str, owner: int | None = None, attributes: int = 0) -> None:
     """Show what the descriptor `source` names at `target`; `owner` is a user namespace that maps its owners."""
     tree = call(_OPEN_TREE, source, b"", _CLONE_CLOEXEC | _AT_EMPTY_PATH)
     try:
         if owner is not None:
-            attributes = struct.pack("=QQQQ", _MOUNT_ATTR_IDMAP, 0, 0, owner)
-            size = ctypes.c_size_t(len(attributes))
-            _checked(_libc.syscall(_MOUNT_SETATTR, tree, b"", _AT_EMPTY_PATH, attributes, size), target)
+            attributes |= _MOUNT_ATTR_IDMAP
+        if attributes:
+            wanted = struct.pack("=QQQQ", attributes, 0, 0, owner or 0)
+            size = ctypes.c_size_t(len(wanted))
+            _checked(_libc.syscall(_MOUNT_SETATTR, tree, b"", _AT_EMPTY_PATH, wanted, size), target)
         _checked(_libc.syscall(_MOVE_MOUNT, tree, b"", _HERE, os.fsencode(target), _FROM_EMPTY_PATH), target)
     finally:
         os.close(tree)

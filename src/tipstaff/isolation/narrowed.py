@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from tipstaff.isolation.tier import Plan
-from tipstaff.isolation.verdicts import bounded, disk, restricted, spelled
+from tipstaff.isolation.verdicts import WATCHED, bounded, disk, restricted, spelled
 from tipstaff.model.tiers import Clause, Strength, Verdict
 
 _FILTERED: Final = "2"  # SECCOMP_MODE_FILTER
@@ -48,7 +48,7 @@ def judge(plan: Plan, facts: Mapping[str, Any]) -> tuple[Verdict, ...]:
     """Give the verdict on every clause for this very run."""
     said: dict[Clause, tuple[Strength, str]] = {
         **bounded(plan, facts),
-        "disk": ("weaker", disk(plan)),
+        "disk": disk(plan, facts),
         **_shown(facts["told"].get("landlock", 0), mode=facts["mode"], alone=_alone(facts)),
         "restricted": restricted(plan),
     }
@@ -68,7 +68,7 @@ def promised(settled: Mapping[str, Any]) -> tuple[Verdict, ...]:
         "memory": ("weaker", "looked at every 25 ms, no control group"),
         "cpu": ("unenforceable", "no control group: all processors can be used"),
         "pids": _OWN_COUNT if alone else _SHARED_COUNT,
-        "disk": ("weaker", "each file has a size, folders are looked at from time to time"),
+        "disk": ("weaker", f"each file has a size, {WATCHED}"),
         "restricted": ("weaker", "a program of that name can be copied or renamed inside the sandbox"),
     }
     held: dict[Clause, tuple[Strength, str]] = dict.fromkeys(groups["controllers"], ("enforced", by))

@@ -24,6 +24,7 @@ class Order(NamedTuple):
     pids: int
     disk_bytes: int
     files: tuple[tuple[str, str], ...] = ()  # (where inside, content)
+    keep: bool = False  # what it wrote stays until it was looked at
     port: int = 0  # without a network of its own: where it may connect to, on trust; 0: nowhere
 
 

@@ -21,6 +21,7 @@ class Process:
     """The tier without namespaces. `workshop` is shared with another tier, whose business its end then is."""
 
     name = "process"
+    harnesses: frozenset[str] = frozenset()
 
     def __init__(
         self,

@@ -7,6 +7,7 @@ by time, by output or when asked. A sandbox that is not what it should be is end
 import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 import msgspec
@@ -15,7 +16,7 @@ from tipstaff.isolation import endings
 from tipstaff.isolation.client import Box, Link, SpawnerError
 from tipstaff.isolation.order import Kind, Order
 from tipstaff.isolation.streams import Streams
-from tipstaff.isolation.tier import Ended, Gate, Passage, Plan, Source
+from tipstaff.isolation.tier import Ended, Gate, Leaving, Passage, Plan, Source
 from tipstaff.isolation.workshop import Workshop
 from tipstaff.model.limits import Limits
 from tipstaff.model.tiers import Verdict
@@ -97,7 +98,8 @@ class Making:
             self._close()
 
     def _close(self) -> None:
-        """Close what nobody took."""
+        """Close what nobody took, and have removed what was kept."""
+        self._box.let_go()
         self._streams.close()
         if self._listening is not None and self._listening.done() and self._listening.exception() is None:
             self._listening.result().close()
@@ -113,7 +115,10 @@ class Making:
                     box.end("setup-failed")
                 else:
                     await self._released()
-            ended = _ended(box, await box.ended)
+            told = await box.ended
+            if told.get("kept") and self._passage.left is not None:
+                await self._passage.left(_leaving(self.plan, told["kept"]))
+            ended = _ended(box, told)
         return msgspec.structs.replace(endings.setup_failed(problem) if problem else ended, verdicts=judged)
 
     async def _ready(self) -> dict[str, Any]:
@@ -151,6 +156,7 @@ def order(plan: Plan, kind: Kind) -> Order:
         cwd=plan.cwd,
         workspace=None if plan.workspace is None else str(plan.workspace),
         in_place=plan.mode == "in-place",
+        keep=plan.keep and plan.workspace is not None and plan.mode == "copy-on-write",
         readable=tuple(map(str, plan.readable)),
         masked=plan.masked,
         files=plan.files,
@@ -174,6 +180,12 @@ async def _problem(breaches: list[str], judged: tuple[Verdict, ...], gate: Gate 
     if breaches:
         return f"the sandbox is not one: {'; '.join(breaches)}"
     return await gate(judged) if gate is not None else ""
+
+
+def _leaving(plan: Plan, kept: Mapping[str, str]) -> Leaving:
+    assert plan.workspace is not None  # noqa: S101 - nothing is kept without one
+    upper, copy = (Path(kept[name]) if name in kept else None for name in ("upper", "copy"))
+    return Leaving(base=plan.workspace, upper=upper, copy=copy, marks=kept.get("marks", ""))
 
 
 def _ended(box: Box, told: dict[str, Any]) -> Ended:

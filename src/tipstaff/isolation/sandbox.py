@@ -19,6 +19,7 @@ from tipstaff.isolation.order import Kind
 
 if TYPE_CHECKING:
     from tipstaff.isolation.cgroup import Group
+    from tipstaff.isolation.quota import Quota
     from tipstaff.isolation.stage import Staged
     from tipstaff.isolation.uids import Lease
 
@@ -52,6 +53,8 @@ class Sandbox:
         self.disk_limit = 0
         self.ports: list[int] = []  # where sockets of ours are to listen inside
         self.measure: trees.Measure | None = None
+        self.kept: dict[str, str] = {}  # where what it wrote lies, when that is to be looked at before it is removed
+        self.quota: Quota | None = None  # set when the file system bounds what it writes
         self.own_view = True  # its temporary folders are its own, and counted
         self.first = 0
         self.cause = ""
@@ -107,7 +110,12 @@ class Sandbox:
         if not waiting:
             raise ProcessLookupError("the sandbox has no process to become the command")
         self._command_fd = os.pidfd_open(waiting[0])
-        return {**readback.facts(waiting[0], self.holdings.group), "told": self._told}
+        held = self.quota.read(self._project).limit._asdict() if self.quota is not None else {}
+        return {**readback.facts(waiting[0], self.holdings.group), "told": self._told, "quota": held}
+
+    @property
+    def _project(self) -> int:
+        return self.holdings.staged.project if self.holdings.staged is not None else 0
 
     def network(self) -> int:
         """Open the sandbox's network namespace; ProcessLookupError when the sandbox is gone."""
@@ -186,16 +194,19 @@ class Sandbox:
         group = self.holdings.group
         killed = group.out_of_memory() if group is not None else False
         peak = group.peak_bytes() if group is not None else 0
+        code = os.waitstatus_to_exitcode(status)
+        filled = code != 0 and self.quota is not None and self.quota.full(self._project)
         return {
-            "code": os.waitstatus_to_exitcode(status),
+            "code": code,
             "status": kernel.exit_status(self._command_fd) if self._command_fd >= 0 else None,
             "released": self.released,
             "going": self.going,
-            "cause": self.cause or ("out-of-memory" if killed else ""),
+            "cause": self.cause or ("out-of-memory" if killed else "disk-limit" if filled else ""),
             "wallNs": ended_at - self._released_at if self.released else 0,
             "cpuNs": round(max(spent, self._spent) * 1e9),
             "peakBytes": max(peak, self._peak),
             "complaint": self.problem or self._complaint(),
+            "kept": self.kept if self.released else {},
         }
 
     def _spent_inside(self) -> float:

@@ -1,9 +1,9 @@
 """The spawner: the one process that touches the kernel. Single-threaded, standard library, no asyncio.
 
-It is reached by one socket, takes four verbs, `start` (a sandbox whose command waits), `listen` (a socket inside its
-network), `release` (the command) and `end`, and says `ready`, `failed`, `listening` and `ended`. Where its socket ends,
-or its parent dies, it kills and cleans everything and goes. It lives in a mount namespace of its own; what a killed
-spawner left is swept when the next one starts.
+It is reached by one socket, takes five verbs, `start` (a sandbox whose command waits), `listen` (a socket inside its
+network), `release` (the command), `end` and `remove` (what was kept of one that has ended), and says `ready`, `failed`,
+`listening` and `ended`. Where its socket ends, or its parent dies, it kills and cleans everything and goes. It lives in
+a mount namespace of its own; what a killed spawner left is swept when the next one starts.
 Decides nothing: an order comes decided, and goes through no shell on this side.
 """
 
@@ -37,7 +37,8 @@ class Spawner:
         self._builder = builder
         self._sandboxes: dict[int, Sandbox] = {}
         self._ending: dict[int, float] = {}
-        self._removing: dict[int, int] = {}
+        self._kept: dict[int, Holdings] = {}
+        self._removing: dict[int, tuple[int, Holdings]] = {}
         self._outgoing: deque[tuple[bytes, tuple[int, ...]]] = deque()
         self._selector = selectors.DefaultSelector()
         self._lingering: list[Sandbox] = []
@@ -65,6 +66,8 @@ class Spawner:
                 self._selector.unregister(descriptor)
             for sandbox in self._sandboxes.values():
                 self._end(sandbox, "cancelled")
+            for number in list(self._kept):
+                self._clean(self._kept.pop(number))
 
     def _doors(self) -> tuple[Any, Any]:
         return self._receive, self._orphaned
@@ -98,6 +101,8 @@ class Spawner:
             self._sandboxes[number].release()
         elif number in self._sandboxes and asked["verb"] == "end":
             self._end(self._sandboxes[number], asked["cause"])
+        elif number in self._kept and asked["verb"] == "remove":  # another word than `end`, which may come too late
+            self._clean(self._kept.pop(number))
 
     def _start(self, number: int, descriptors: list[int], ports: list[int]) -> None:
         body, *streams = descriptors
@@ -189,8 +194,12 @@ class Spawner:
         self._sandboxes.pop(sandbox.number)
         self._ending.pop(sandbox.number, None)
         # Every process is gone, which is what was waited for; folders and groups go while the receipt is written.
+        # What is kept stays as it is, and its uid leased, until it was looked at.
+        if self._open and outcome["kept"]:
+            self._kept[sandbox.number] = sandbox.holdings
         self._say(outcome)
-        self._clean(sandbox.holdings)
+        if sandbox.number not in self._kept:
+            self._clean(sandbox.holdings)
 
     def _forget(self, sandbox: Sandbox) -> None:
         for descriptor in (sandbox.status, sandbox.gate.fileno(), sandbox.outer, sandbox.first_fd):
@@ -202,7 +211,7 @@ class Spawner:
         if sandbox.kind == "bwrap" and sandbox.first:  # its end is the end of everything in the sandbox
             return False
         known = {process for one in self._sandboxes.values() for process in (one.process, one.first)}
-        known |= set(self._removing.values())
+        known |= {remover for remover, _ in self._removing.values()}
         found = set(watch.children(os.getpid()))
         if sandbox.holdings.lease is not None:
             found |= set(uids.processes(sandbox.holdings.lease.number))
@@ -218,13 +227,15 @@ class Spawner:
         with contextlib.suppress(OSError):  # what cannot be removed now is still our owner's, for the next sweep
             if remover := self._builder.give_back(holdings):
                 watched = os.pidfd_open(remover)
-                self._removing[watched] = remover
+                self._removing[watched] = remover, holdings
                 self._selector.register(watched, selectors.EVENT_READ, lambda: self._removed(watched))
 
     def _removed(self, watched: int) -> None:
         self._selector.unregister(watched)
         os.close(watched)
-        os.waitpid(self._removing.pop(watched), 0)
+        remover, holdings = self._removing.pop(watched)
+        os.waitpid(remover, 0)
+        self._builder.free(holdings)
 
     # --- what we say, and when we look --------------------------------------------------------------------------------
 
@@ -301,6 +312,7 @@ def main(descriptor: int, state: str, scratch: str, *, parent: int, mounts: bool
     groups = {"version": builder.groups.version, "controllers": sorted(builder.groups.folders)}
     with contextlib.suppress(BrokenPipeError):
         told = {"event": "settled", "mode": builder.stage.mode, "groups": groups, "landlock": landlock.version()}
+        told["quota"] = builder.stage.quota.offered
         link.send(json.dumps(told).encode(), socket.MSG_NOSIGNAL)
         Spawner(link, builder).serve(watched)
     builder.close()

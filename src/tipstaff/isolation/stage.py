@@ -12,13 +12,16 @@ import os
 import stat
 from typing import Final, Literal, NamedTuple
 
-from tipstaff.isolation import bubblewrap, kernel, trees
+from tipstaff.isolation import bubblewrap, kernel, quota, trees
 from tipstaff.isolation.order import Order
 
 Mode = Literal["root", "user", "plain"]
 _STAGE_BYTES: Final = 1 << 22
 _WHITEOUT: Final = stat.S_IFCHR
 _FEW: Final = 200
+# Said outright, because a kernel may be built with other defaults: an upper layer holds whole files and marks of
+# removal, and refers to nothing. `redirect_dir=off` would not do: some kernels then still follow what they find.
+_WHOLE: Final = "volatile,metacopy=off,redirect_dir=nofollow,index=off"
 
 
 class UnfitError(Exception):
@@ -34,6 +37,7 @@ class Staged(NamedTuple):
     readable: tuple[tuple[str, str], ...]
     replaced: tuple[tuple[str, str], ...]
     watched: str  # where what the command writes ends up on disk; empty when that is not a folder of ours
+    project: int = 0  # whose quota bounds what is written; 0: no quota does
     held: tuple[tuple[str, int], ...] = ()  # (path, descriptor) of what is shown by descriptor, not by name
 
 
@@ -96,6 +100,7 @@ class Stage:
         self.root = f"{folder}/root"
         self._scratch = scratch
         self.mode = mode
+        self.quota = quota.Quota(scratch)
         self._open = mode != "root" or _can_be_passed(scratch)
         self._named: dict[frozenset[str], tuple[str, ...]] = {}
         self._maps: dict[tuple[int, int, int], int] = {}
@@ -107,6 +112,7 @@ class Stage:
         staged = Staged(base, scratch, "", (), (), "")
         try:
             self._own_folder(scratch, uid, 0o700)  # nobody else's: its name is in the host's table of mounts
+            staged = staged._replace(project=self._bounded(scratch, order, uid))
             if self.mode != "plain":
                 os.mkdir(base, 0o711)
             workspace, watched = self._workspace(staged, order, uid)
@@ -118,7 +124,17 @@ class Stage:
         except (OSError, ValueError, UnfitError) as error:
             self.release(staged._replace(held=self._handed_over()))
             raise UnfitError(str(error)) from error
-        return Staged(base, scratch, workspace, readable, replaced, watched, self._handed_over())
+        return Staged(base, scratch, workspace, readable, replaced, watched, staged.project, self._handed_over())
+
+    def _bounded(self, scratch: str, order: Order, uid: int | None) -> int:
+        """Set a quota for the empty folder of a sandbox, where one holds; gives its project, or 0."""
+        if uid is None or order.kind != "bwrap" or not self.quota.offered:
+            return 0
+        try:
+            self.quota.bind(scratch, uid, order.disk_bytes)
+        except OSError:  # watched all the same, and the verdict says so
+            return 0
+        return uid
 
     def _handed_over(self) -> tuple[tuple[str, int], ...]:
         held, self._held = tuple(self._held), []
@@ -130,6 +146,12 @@ class Stage:
         os.mkdir(place)
         kernel.mount("devpts", place, "devpts", kernel.NO_SUID | kernel.NO_EXEC, "newinstance,ptmxmode=0666,mode=620")
         return place
+
+    def kept(self, staged: Staged) -> dict[str, str]:
+        """Say where what a command wrote in its view of a workspace lies, outside of our mount namespace too."""
+        if self.mode == "plain":
+            return {"copy": staged.watched}
+        return {"upper": staged.watched, "marks": "trusted.overlay." if self.mode == "root" else "user.overlay."}
 
     def release(self, staged: Staged) -> int:
         """Take a sandbox's mounts and folders away; returns the process that still removes, or 0 when all is gone."""
@@ -171,12 +193,13 @@ class Stage:
 
     def _copy_on_write(self, staged: Staged, workspace: str, uid: int | None) -> tuple[str, str]:
         lower, place = f"{staged.base}/lower", f"{staged.base}/workspace"
-        self._attached(workspace, lower, uid)
+        # Read-only by its mount too: bases share files among each other, and with what they were made from.
+        self._attached(workspace, lower, uid, kernel.ATTRIBUTE_READ_ONLY)
         upper = self._own_folder(f"{staged.scratch}/upper", uid, stat.S_IMODE(os.stat(lower).st_mode) | 0o700)
         work = self._own_folder(f"{staged.scratch}/work", uid, 0o700)
         os.mkdir(place)
-        # What is written is thrown away with the sandbox: nobody has to wait until it is on disk.
-        extra = "volatile,redirect_dir=off" if self.mode == "root" else "volatile,userxattr"
+        # Volatile: what is written is thrown away with the sandbox, and nobody has to wait until it is on disk.
+        extra = _WHOLE if self.mode == "root" else f"{_WHOLE},userxattr"
         _overlay(place, f"lowerdir={lower},upperdir={upper},workdir={work},{extra}")
         return place, upper
 
@@ -224,7 +247,7 @@ class Stage:
             os.chown(path, uid, uid)
         return path
 
-    def _attached(self, path: str, place: str, uid: int | None) -> str:
+    def _attached(self, path: str, place: str, uid: int | None, attributes: int = 0) -> str:
         """Show the folder or file at `path` at `place`, owned by `uid` where its owner owns it."""
         if self.mode == "plain":
             self._hold(path)
@@ -236,7 +259,7 @@ class Stage:
             else:
                 os.close(os.open(place, os.O_CREAT | os.O_EXCL | os.O_CLOEXEC))
             owner = self._map(found.st_uid, found.st_gid, uid) if uid is not None else None
-            kernel.attach(descriptor, place, owner)
+            kernel.attach(descriptor, place, owner, attributes)
         except OSError as error:
             raise UnfitError(f"'{path}' cannot be shown in a sandbox: {error.strerror}") from error
         finally:

@@ -26,6 +26,19 @@ Gate = Callable[[tuple[Verdict, ...]], Awaitable[str]]
 Outlet = Callable[[socket.socket], None]
 
 
+class Leaving(msgspec.Struct, frozen=True):
+    """What a command wrote in its copy-on-write workspace, as it lies on this host; all of it is the command's word."""
+
+    base: Path  # the plan's workspace, as it is now
+    upper: Path | None  # the upper layer of an overlay over the base
+    copy: Path | None  # a whole copy of the base, where this host could not mount
+    marks: str = ""  # how the names of the overlay's own attributes begin; any other name was set by the command
+
+
+# Called once, when every process of a kept sandbox is gone and before anything of it is removed. It takes its time.
+Left = Callable[[Leaving], Awaitable[None]]
+
+
 class Source(Protocol):
     """Where standard input comes from; an `asyncio.StreamReader` is one."""
 
@@ -44,10 +57,12 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     cwd: str = "."  # below the workspace
     workspace: Path | None = None  # None: an empty folder
     mode: Literal["copy-on-write", "in-place"] = "copy-on-write"
+    keep: bool = False  # what it wrote in a copy-on-write workspace is handed over (Passage.left), then removed
     readable: tuple[Path, ...] = ()  # shown at the same place, read-only
     masked: tuple[str, ...] = ()  # names of programs that do not exist inside
     kill_output_bytes: int | None = None  # of both streams; None: what passes through is never cut
     port: int = 0  # of 127.0.0.1 inside, where a socket of ours is the only way out; 0: there is none
+    harness: str = ""  # an agent that is no program: only a tier that brings its harness may take the plan
     on_trust: bool = False  # the host's own network, which nothing keeps it from; only `process` can do no better
 
 
@@ -64,6 +79,7 @@ class Passage(msgspec.Struct, frozen=True, kw_only=True):
     cancel: asyncio.Event = msgspec.field(default_factory=asyncio.Event)
     gate: Gate | None = None
     outlet: Outlet | None = None
+    left: Left | None = None
 
 
 class Ended(msgspec.Struct, frozen=True, kw_only=True):
@@ -95,6 +111,7 @@ class Tier(Protocol):
     """One way to confine a command."""
 
     name: str
+    harnesses: frozenset[str]  # agents whose harness it brings; every other agent is a command like any
 
     async def report(self) -> TierReport:
         """Say what this host enforces, what is missing, and how to mend it."""

@@ -15,6 +15,7 @@ _BLOCK: Final = 512
 _NAME_BYTES: Final = 4096  # what an entry takes at least: a file system has only so many
 _LONG: Final = 2048
 _OWN: Final = 0o700
+_RIGHTS: Final = 0o777
 _FOLDER: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 _FILE: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC  # a pipe in its place is not waited for
 _PART: Final = 1 << 20
@@ -161,7 +162,7 @@ def doors(folder: str) -> str:
 
 
 def copy(source: int, target: str, most_bytes: int) -> None:
-    """Copy folders, files and links, and nothing else, into an empty folder; OSError beyond `most_bytes`.
+    """Copy folders, files and links, with their rights, into an empty folder; OSError beyond `most_bytes`.
 
     From the folder that the descriptor `source` names, and down from there by descriptor: a folder that is exchanged
     for a link meanwhile leads nowhere.
@@ -179,8 +180,9 @@ def _copy_folder(folder: int, target: str, left: int) -> int:
             if stat.S_ISLNK(mode):
                 os.symlink(os.readlink(name, dir_fd=folder), place)
             elif stat.S_ISDIR(mode):
-                os.mkdir(place, stat.S_IMODE(mode) | _OWN)
+                os.mkdir(place, _OWN)
                 left = _copy_folder(os.open(name, _FOLDER | os.O_NOFOLLOW, dir_fd=folder), place, left)
+                os.chmod(place, stat.S_IMODE(mode) & _RIGHTS)  # in the end: it may take away the right to fill it
             elif stat.S_ISREG(mode):
                 left -= _copy_file(os.open(name, _FILE, dir_fd=folder), place, left)
     finally:
@@ -192,12 +194,14 @@ def _copy_file(source: int, target: str, most_bytes: int) -> int:
     """Copy one file, which is closed then; gives its size, which may be another than when it was looked at."""
     copied, after = 0, -1
     try:
-        rights = stat.S_IMODE(os.fstat(source).st_mode) & 0o777
-        after = os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, rights)
+        found = os.fstat(source)
+        after = os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
         while part := os.copy_file_range(source, after, min(_PART, most_bytes - copied + 1)):
             copied += part
             if copied > most_bytes:
                 raise OSError(f"the workspace is larger than the limit on disk: '{target}' does not fit any more")
+        os.fchmod(after, stat.S_IMODE(found.st_mode) & _RIGHTS)  # whatever the umask is
+        os.utime(after, ns=(found.st_atime_ns, found.st_mtime_ns))
     finally:
         for descriptor in (source, after):
             if descriptor >= 0:

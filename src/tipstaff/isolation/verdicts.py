@@ -12,6 +12,8 @@ from tipstaff.model.tiers import Clause, Strength, Verdict, at_best
 
 NAMESPACES: Final = {"cgroup", "ipc", "mnt", "net", "pid", "user", "uts"}
 _WAY_OUT: Final = "the only way out is a gate of ours, which lets through what the contract names"
+QUOTA: Final = "project quota of the file system"
+WATCHED: Final = "bytes and entries of the workspace are looked at every 250 ms"
 _FILTERED: Final = "2"  # SECCOMP_MODE_FILTER
 _SAMPLED: Final[tuple[Strength, str]] = ("weaker", "looked at every 25 ms, no control group")
 _UNBOUNDED: Final[tuple[Strength, str]] = ("unenforceable", "no control group: all processors can be used")
@@ -38,7 +40,7 @@ def judge(plan: Plan, facts: Mapping[str, Any]) -> tuple[Verdict, ...]:
         "network": ("enforced", "a network namespace with nothing but lo, which is checked for this run"),
         "hosts": ("enforced", _WAY_OUT if plan.port else "no host can be reached"),
         **bounded(plan, facts),
-        "disk": ("weaker", disk(plan)),
+        "disk": disk(plan, facts),
         "time": ("enforced", "the whole process namespace is killed"),
         "output": ("enforced", "counted as it passes"),
         "files": ("enforced", f"a root built from nothing, as uid {facts['status']['Uid'].split()[0]} of the host"),
@@ -48,8 +50,9 @@ def judge(plan: Plan, facts: Mapping[str, Any]) -> tuple[Verdict, ...]:
     return spelled(said)
 
 
-def promised(groups: Mapping[str, Any]) -> tuple[Verdict, ...]:
-    """Say which clauses a sandbox will keep where control groups are as `groups` says; the best case for the rest."""
+def promised(settled: Mapping[str, Any]) -> tuple[Verdict, ...]:
+    """Say which clauses a sandbox will keep, from what the spawner found when it settled; the best for the rest."""
+    groups = settled["groups"]
     by = f"control group, version {groups['version']}"
     held: dict[Clause, tuple[Strength, str]] = dict.fromkeys(groups["controllers"], ("enforced", by))
     without: dict[Clause, tuple[Strength, str]] = {
@@ -58,8 +61,8 @@ def promised(groups: Mapping[str, Any]) -> tuple[Verdict, ...]:
         "pids": ("enforced", "RLIMIT_NPROC in the sandbox's own user namespace"),
     }
     best = {verdict.clause: (verdict.strength, verdict.by) for verdict in at_best("bwrap").verdicts}
-    said = {**best, **without, **held}
-    return spelled(said)
+    quota: dict[Clause, tuple[Strength, str]] = {"disk": ("enforced", QUOTA)} if settled["quota"] else {}
+    return spelled({**best, **without, **held, **quota})
 
 
 def spelled(said: Mapping[Clause, tuple[Strength, str]]) -> tuple[Verdict, ...]:
@@ -88,12 +91,15 @@ def bounded(plan: Plan, facts: Mapping[str, Any]) -> dict[Clause, tuple[Strength
     }
 
 
-def disk(plan: Plan) -> str:
-    """Say what is counted of a disk."""
+def disk(plan: Plan, facts: Mapping[str, Any]) -> tuple[Strength, str]:
+    """Say what bounds the disk: a quota that was read back, or a look at bytes and entries."""
     scratch = "scratch folders have a size, each file has one"
     if plan.workspace is not None and plan.mode == "in-place":
-        return f"{scratch}, the workspace in place is not watched"
-    return f"{scratch}, the workspace is looked at from time to time"
+        return "weaker", f"{scratch}, the workspace in place is not watched"
+    held = facts.get("quota") or {"bytes": 0, "files": 0}
+    if 0 < held["bytes"] <= (plan.limits.disk_bytes or 0) and held["files"]:
+        return "enforced", f"{QUOTA}: {held['bytes']} bytes, {held['files']} files"
+    return "weaker", f"{scratch}, {WATCHED}"
 
 
 def restricted(plan: Plan) -> tuple[Strength, str]:

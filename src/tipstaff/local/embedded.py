@@ -22,6 +22,7 @@ from tipstaff.isolation.tier import Ahead, Tier
 from tipstaff.local import outcomes
 from tipstaff.local.host import host_facts
 from tipstaff.local.opening import Opened, opened
+from tipstaff.local.workspaces import LocalWorkspaces
 from tipstaff.model.facts import Facts
 from tipstaff.model.outcome import Outcome
 from tipstaff.plane import Refused, SteadyClock, Waiting, answer
@@ -29,7 +30,7 @@ from tipstaff.policy import Policy
 from tipstaff.runner.client import InProcess
 from tipstaff.runner.loop import Done, Runner
 from tipstaff.session import Host, Outside
-from tipstaff.session.plan import UnfitContractError, plan_of
+from tipstaff.session.plan import UnfitContractError, is_captured, plan_of
 from tipstaff.session.reach import usual_way
 
 Json = dict[str, Any]
@@ -62,10 +63,18 @@ class Local:
         self._steps: set[asyncio.Task[None]] = set()
         self._turn = asyncio.Lock()
         clock = SteadyClock()
+        self.workspaces = LocalWorkspaces(home, store.blobs)
         enrolled = plane.enroll(identity.runner.public.pem, POOL)
         self._runner = Runner(
             InProcess(partial(answer, plane), enrolled["runnerToken"], POOL, self._turn),
-            Host(tiers=tiers, blobs=store.blobs.riding(), environ=os.environ, clock=clock, facts=host_facts()),
+            Host(
+                tiers=tiers,
+                blobs=store.blobs.riding(),
+                environ=os.environ,
+                clock=clock,
+                facts=host_facts(),
+                workspaces=self.workspaces,
+            ),
             identity.runner,
             [identity.plane.public],
             self._outsides.__getitem__,
@@ -81,7 +90,7 @@ class Local:
     ) -> Outcome:
         """Take a request through: to its receipt, or to a signed refusal."""
         outside = outside or Outside()
-        async with _HeadStart(self._tiers, outside) as head_start:
+        async with _HeadStart(self._tiers, outside, self.workspaces) as head_start:
             facts = await self.facts()
             intake = await self._ask_plane(lambda: self.plane.submit(request, facts, head_start.take))
             if isinstance(intake, Refused):
@@ -190,8 +199,9 @@ class Local:
 class _HeadStart:
     """Has a sandbox made while the plane still writes down that it may be used. Its command waits for the session."""
 
-    def __init__(self, tiers: Mapping[str, Tier], outside: Outside) -> None:
+    def __init__(self, tiers: Mapping[str, Tier], outside: Outside, workspaces: LocalWorkspaces) -> None:
         self._tiers = tiers
+        self._workspaces = workspaces
         self._outside = outside
         self._ahead: Ahead | None = None
 
@@ -200,7 +210,9 @@ class _HeadStart:
         tier, way = self._tiers.get(contract["tier"]), usual_way(contract)
         if self._ahead is None and tier is not None and way and not contract["secrets"] and _on_loop():
             with suppress(UnfitContractError):  # the session will say so
-                self._ahead = tier.begin(plan_of(contract, {}, os.environ, way), self._outside.stdin)
+                base = self._workspaces.known(contract["workspace"]) if is_captured(contract) else None
+                plan = plan_of(contract, {}, os.environ, way, base)
+                self._ahead = tier.begin(plan, self._outside.stdin) if not plan.harness else None
 
     def shared(self) -> Outside:
         """Give what the run shares with whoever asked for it, the sandbox with it."""

@@ -48,6 +48,7 @@ def ran(intake: Waiting | Queued, done: Done, read: Callable[[str], bytes] | Non
         stderr=kept.get("stderr", b""),
         streams=streams,
         refusals=done.refusals,
+        changes=tuple(done.changes),
         enforcement=ended.verdicts,
         usage=ended.usage,
         receipt=receipt,

@@ -63,7 +63,7 @@ def draft(request: Request, decision: Decision, terms: Terms) -> Json:
         "continuation": to_wire(request.continuation) if request.continuation else None,
         "expiresAt": timestamp(terms.expires_at),
         **_command(request, effective),
-        **_reach(effective),
+        **_reach(request, effective),
         **_bounds(effective),
     }
     # The manifest is hashed by others as it came, so not even a null is taken out of it.
@@ -78,6 +78,17 @@ def check_manifest(manifest: Any) -> None:
         raise InputError(f"the workspace is not a manifest: {error}") from error
     if version != VERSION_MANIFEST:
         raise InputError(f"the workspace's version is not {VERSION_MANIFEST}")
+
+
+def check_workspace(request: Request) -> None:
+    """Refuse a workspace that could mean two things: the folder as it is, or what a manifest says."""
+    files, manifest = request.files, request.workspace
+    if manifest is not None:
+        check_manifest(manifest)
+    if files.captured and (manifest is None or files.workspace is None or files.in_place):
+        raise InputError("a captured workspace needs a manifest and the folder that it is of, and is never in place")
+    if manifest is not None and files.workspace is not None and not files.captured:
+        raise InputError("a run works on a folder or on what was captured, not on both")
 
 
 def blobs_of_manifest(manifest: Json) -> list[str]:
@@ -102,8 +113,9 @@ def _command(request: Request, effective: Effective) -> Json:
     }
 
 
-def _reach(effective: Effective) -> Json:
+def _reach(request: Request, effective: Effective) -> Json:
     """Write what the run can reach: hosts, secrets, folders."""
+    captured = {"captured": True} if request.files.captured else {}
     return {
         "network": {
             "defaultDeny": effective.default_deny,
@@ -115,6 +127,7 @@ def _reach(effective: Effective) -> Json:
             "workspace": effective.workspace,
             "inPlace": effective.in_place,
             "readable": list(effective.readable),
+            **captured,
         },
     }
 

@@ -19,7 +19,7 @@ from tipstaff.model.noun import Noun, to_wire
 from tipstaff.model.request import Request, parse_request
 from tipstaff.model.times import timestamp
 from tipstaff.plane.authority import Authority, linked
-from tipstaff.plane.contract import Terms, blobs_of_manifest, check_manifest, draft
+from tipstaff.plane.contract import Terms, blobs_of_manifest, check_workspace, draft
 from tipstaff.plane.refusals import keep_request, refuse_request
 from tipstaff.plane.room import require_room
 from tipstaff.policy import decide
@@ -61,8 +61,7 @@ Intake = Refused | Queued | Waiting
 def submit(authority: Authority, value: Any, facts: Facts, announce: Announce | None = None) -> Intake:
     """Take a request in; `announce` hears of a contract that needs nobody's approval just before it is kept."""
     request = parse_request(value)
-    if request.workspace is not None:
-        check_manifest(request.workspace)
+    check_workspace(request)
     decision = decide(request, authority.policy, facts)
     require_room(authority, decision.effective.limits if decision.effective else Limits())
     if decision.denied:

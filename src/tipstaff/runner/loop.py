@@ -32,6 +32,7 @@ class Done(msgspec.Struct, frozen=True):
     receipt: Json
     ended: Ended
     refusals: tuple[str, ...] = ()  # what was refused while it ran
+    changes: Sequence[Json] = ()  # what it changed in its workspace
 
 
 class Runner:
@@ -65,7 +66,7 @@ class Runner:
             told = await session.carry_out(outside, lease)
         receipt = signed(told.receipt, self._key, "runner")
         countersigned = await self._client.complete(lease.claim, receipt, told.events)
-        return Done(claim.run_id, countersigned, told.ended, told.refusals)
+        return Done(claim.run_id, countersigned, told.ended, told.refusals, told.changes)
 
     def _refuse_forged(self, claim: Claim) -> None:
         """Refuse a contract that our plane did not sign, or that is not for here and now."""

@@ -75,6 +75,17 @@ class Held:
         streams = [redactor.stream(where) for redactor in self._redactors]
         return _Both(*streams) if len(streams) > 1 else streams[0] if streams else None
 
+    def mask(self, where: str) -> Callable[[bytes], bytes] | None:
+        """Give what takes secrets out of a whole content; None where there are none."""
+        if not self._redactors:
+            return None
+
+        def masked(content: bytes) -> bytes:
+            passing = self.stream(where)
+            return content if passing is None else passing.feed(content) + passing.end()
+
+        return masked
+
     def redacted(self, where: str, value: Any) -> Any:
         """Take secrets out of a value of JSON."""
         for redactor in self._redactors:

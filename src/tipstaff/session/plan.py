@@ -7,7 +7,7 @@ version cannot do is refused with the protocol's name for that, before anything 
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
@@ -15,6 +15,8 @@ from tipstaff.canonical import digest
 from tipstaff.isolation.tier import Plan
 from tipstaff.model.events import FailureClass
 from tipstaff.model.execution import (
+    LONGEST_ARGUMENT,
+    AgentRun,
     AgentSpec,
     Argv,
     Execution,
@@ -28,10 +30,13 @@ from tipstaff.model.execution import (
 from tipstaff.model.limits import Limits
 from tipstaff.session.reach import Way
 
+if TYPE_CHECKING:
+    from tipstaff.agents import Adapter
+
 Json = dict[str, Any]
+_Started = tuple[tuple[str, ...], tuple[tuple[str, str], ...]]  # the program with its arguments; (where, content)
 PATH: Final = "/usr/local/bin:/usr/bin:/bin"
 HOME: Final = "/home"
-ARGUMENT_BYTES: Final = 128 * 1024 - 1  # the kernel takes no longer one, its final NUL included
 SCRIPT: Final = "/tmp/.tipstaff-script"  # noqa: S108 - inside the sandbox, whose /tmp is its own
 _EMPTY: Final = digest([])
 
@@ -45,26 +50,40 @@ class UnfitContractError(Exception):
         self.message = message
 
 
-def plan_of(contract: Json, secrets: Mapping[str, str], host: Mapping[str, str], way: Way) -> Plan:
-    """Say what the contract's command is on this host, with its way out; UnfitContractError when it cannot be had."""
-    _refuse_unbuilt(contract)
+def plan_of(
+    contract: Json, secrets: Mapping[str, str], host: Mapping[str, str], way: Way, base: Path | None = None
+) -> Plan:
+    """Say what the contract's command is on this host, with its way out; UnfitContractError when it cannot be had.
+
+    `base` is the captured workspace, unpacked; a contract that has one cannot be planned without it.
+    """
+    if base is None and is_captured(contract):
+        raise UnfitContractError("transfer_failed", "the captured workspace is not there")
     execution = execution_of(contract)
     argv, files = _command(execution)
     granted, restricted = contract.get("files", {}), contract.get("restricted", {})
+    workspace = base or (Path(granted["workspace"]) if granted.get("workspace") else None)
     return Plan(
         argv=argv,
         files=files + way.files,
         environ={**way.defaults, **environment(execution, secrets, host), **way.environ},
         limits=msgspec.convert(contract["limits"], Limits),
         cwd=getattr(execution, "cwd", "."),
-        workspace=Path(granted["workspace"]) if granted.get("workspace") else None,
+        workspace=workspace,
         mode="in-place" if granted.get("inPlace") else "copy-on-write",
+        keep=workspace is not None and not granted.get("inPlace"),
+        harness=_harness(execution),
         readable=tuple(map(Path, granted.get("readable", ()))),
         masked=tuple(restricted.get("names", ())) if restricted.get("mask") else (),
         kill_output_bytes=execution.log.max_bytes,
         port=way.port,
         on_trust=way.on_trust,
     )
+
+
+def is_captured(contract: Json) -> bool:
+    """Say whether the run works on a workspace that was captured: anything but the empty tree of a run without one."""
+    return bool(contract["workspace"].get("treeHash") != _EMPTY)
 
 
 def execution_of(contract: Json) -> Execution:
@@ -77,16 +96,19 @@ def execution_of(contract: Json) -> Execution:
     return effective_execution(spelled, agent, contract["task"]["prompt"])
 
 
-def command_hash(execution: Execution) -> str:
-    """Hash the command as `command.executed` records it."""
+def command_hashes(execution: Execution) -> dict[str, str]:
+    """Hash the command as `command.executed` records it, and beside it what was started instead, where that differs."""
     match execution:
         case Argv():
-            return argv_hash(execution.command, execution.args, execution.cwd)
+            return {"argvHash": argv_hash(execution.command, execution.args, execution.cwd)}
         case Shell():
-            return shell_hash(execution.script, execution.shell, execution.cwd)
+            return {"argvHash": shell_hash(execution.script, execution.shell, execution.cwd)}
         case Python():
-            return python_hash(execution.source, execution.args, execution.cwd)
-    raise UnfitContractError("capability_mismatch", f"no harness for the agent {execution.agent.kind!r} is built in")
+            return {"argvHash": python_hash(execution.source, execution.args, execution.cwd)}
+        case AgentRun():
+            line = _adapter(execution).line(execution.prompt)
+            said = {"argvHash": argv_hash(line.argv[0], line.argv[1:])}
+            return said | ({"spawnedArgvHash": argv_hash(line.spawned[0], line.spawned[1:])} if line.spawned else {})
 
 
 def environment(execution: Execution, secrets: Mapping[str, str], host: Mapping[str, str]) -> dict[str, str]:
@@ -103,7 +125,7 @@ def environment(execution: Execution, secrets: Mapping[str, str], host: Mapping[
     }
 
 
-def _command(execution: Execution) -> tuple[tuple[str, ...], tuple[tuple[str, str], ...]]:
+def _command(execution: Execution) -> _Started:
     """Spell what is started, and the files that it needs: a script that is too long for one argument goes by file."""
     match execution:
         case Argv():
@@ -112,18 +134,28 @@ def _command(execution: Execution) -> tuple[tuple[str, ...], tuple[tuple[str, st
             return _interpreted(execution.shell, execution.script, ())
         case Python():
             return _interpreted("python3", execution.source, execution.args)
-    raise UnfitContractError("capability_mismatch", f"no harness for the agent {execution.agent.kind!r} is built in")
+        case AgentRun():
+            line = _adapter(execution).line(execution.prompt)
+            return line.started, line.files
 
 
-def _interpreted(
-    interpreter: str, source: str, args: tuple[str, ...]
-) -> tuple[tuple[str, ...], tuple[tuple[str, str], ...]]:
-    if len(source.encode(errors="surrogateescape")) <= ARGUMENT_BYTES:
+def _interpreted(interpreter: str, source: str, args: tuple[str, ...]) -> _Started:
+    if len(source.encode(errors="surrogateescape")) <= LONGEST_ARGUMENT:
         return (interpreter, "-c", source, *args), ()
     return (interpreter, SCRIPT, *args), ((SCRIPT, source),)
 
 
-def _refuse_unbuilt(contract: Json) -> None:
-    """Refuse what would silently be less than the contract says."""
-    if contract["workspace"].get("treeHash") != _EMPTY:
-        raise UnfitContractError("capability_mismatch", "a captured workspace cannot be unpacked in this version")
+def _harness(execution: Execution) -> str:
+    """Name the agent whose harness only a tier can bring; empty for whatever is a command."""
+    return execution.agent.kind if isinstance(execution, AgentRun) and _adapter(execution).harness_only else ""
+
+
+def _adapter(execution: AgentRun) -> "Adapter":
+    from tipstaff.agents import find  # noqa: PLC0415 - most runs are no agent's
+
+    adapter = find(execution.agent.kind)
+    if adapter is None:
+        raise UnfitContractError(
+            "capability_mismatch", f"no harness for the agent {execution.agent.kind!r} is built in"
+        )
+    return adapter

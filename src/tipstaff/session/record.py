@@ -45,6 +45,7 @@ class Account(msgspec.Struct, frozen=True):
     executed_at: str  # empty when no command ran
     ended_at: str
     host: Json
+    changes: Json | None = None  # what it changed in its workspace, in short
     leaks: list[Json] | None = None  # secrets that were found in output and records; None where there were none to find
 
 
@@ -104,6 +105,7 @@ def receipt_of(contract: Json, chain: Chain, account: Account) -> Json:
         **copies(chain),
     }
     receipt |= {"executionStartedAt": account.executed_at} if account.executed_at else {}
+    receipt |= {"changes": account.changes} if account.changes is not None else {}
     return receipt if account.leaks is None else receipt | {"leaks": account.leaks}
 
 

@@ -5,15 +5,17 @@
    word is durable and the sandbox, as read back, holds what the contract demands.
 3. Output is handed on and kept; a limit, or whoever asked, may stop it.
 4. Who knocks at the gate is judged by the contract's rules, and each attempt is an event, sent on soon.
-5. Events and receipt are written from what was seen. Secrets are taken out of output, events and reasons.
+5. What it changed in its workspace is looked at when its last process is gone; nothing of it reaches the host.
+6. Events and receipt are written from what was seen. Secrets are taken out of output, events and reasons.
 Knows no database and no plane: both are handed in.
 """
 
 import asyncio
 import os
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, asynccontextmanager, suppress
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 import msgspec
@@ -26,9 +28,10 @@ from tipstaff.model.outcome import StreamRecord
 from tipstaff.model.tiers import Verdict
 from tipstaff.model.times import Clock, timestamp
 from tipstaff.session.capture import Capture
+from tipstaff.session.changes import CODE, Changes
 from tipstaff.session.held import Held
 from tipstaff.session.history import History
-from tipstaff.session.plan import UnfitContractError, command_hash, execution_of, plan_of
+from tipstaff.session.plan import UnfitContractError, command_hashes, execution_of, is_captured, plan_of
 from tipstaff.session.reach import Reach, asks
 from tipstaff.session.record import FAILURES, Account, failure_message, receipt_of, status_of, too_weak
 
@@ -44,6 +47,16 @@ ANSWER_SECONDS: Final = 600.0
 TELL_SECONDS: Final = 0.05  # how long an event waits for others before it is sent
 
 
+class Workspaces(Protocol):
+    """Where captured workspaces stand, unpacked, for runs to look at."""
+
+    def known(self, manifest: Json) -> Path | None:
+        """Give the folder of a workspace that stands already."""
+
+    def base(self, manifest: Json) -> AbstractContextManager[Path]:
+        """Give the folder of a workspace, unpacked if need be, and hold on to it; TipstaffError when it cannot be."""
+
+
 class Host(msgspec.Struct, frozen=True, kw_only=True):
     """What this runner has to carry out contracts with."""
 
@@ -52,6 +65,7 @@ class Host(msgspec.Struct, frozen=True, kw_only=True):
     environ: Mapping[str, str]
     clock: Clock
     facts: Json
+    workspaces: Workspaces | None = None
 
 
 class Line(Protocol):
@@ -86,6 +100,7 @@ class Told(msgspec.Struct, frozen=True):
     events: list[Json]
     ended: Ended
     refusals: tuple[str, ...] = ()  # what was refused while it ran
+    changes: Sequence[Json] = ()  # what it changed in its workspace
 
 
 class Session:
@@ -99,6 +114,7 @@ class Session:
         self._reach: Reach | None = None
         self._telling: asyncio.Task[None] | None = None
         self._hurry = asyncio.Event()
+        self._changes = Changes(contract, self._held, None)
         self._history = History(claimed, host.clock)
         self._canceller: Json = contract["requestedBy"]
         self._failure: FailureClass | None = None
@@ -126,14 +142,34 @@ class Session:
             self._reach = Reach(self._contract, self._held, self._host.environ, told, questions)
         except TipstaffError as error:
             raise UnfitContractError("capability_mismatch", str(error)) from error
+        self._changes = Changes(self._contract, self._held, self._blobs_for(CODE))
         try:
-            plan = plan_of(self._contract, self._held.environ, self._host.environ, self._reach.way)
-            return await self._run(plan, outside, streams, line)
+            async with self._base() as base:
+                plan = plan_of(self._contract, self._held.environ, self._host.environ, self._reach.way, base)
+                return await self._run(plan, outside, streams, line)
         finally:
             await self._reach.close()
             self._hurry.set()
             if self._telling is not None:
                 await self._telling
+
+    @asynccontextmanager
+    async def _base(self) -> AsyncIterator[Path | None]:
+        """Hold on to the captured workspace; None for a run without one."""
+        if not is_captured(self._contract):
+            yield None
+            return
+        if self._host.workspaces is None:
+            raise UnfitContractError("capability_mismatch", "this runner cannot unpack a captured workspace")
+        held = self._host.workspaces.base(self._contract["workspace"])
+        try:
+            base = await asyncio.to_thread(held.__enter__)
+        except (TipstaffError, OSError) as error:
+            raise UnfitContractError("transfer_failed", f"the workspace cannot be unpacked: {error}") from error
+        try:
+            yield base
+        finally:
+            held.__exit__(None, None, None)
 
     def _questions(self, outside: Outside, line: Line) -> "Questions | None":
         """Make what asks people, where the contract has a rule that does."""
@@ -169,6 +205,8 @@ class Session:
         tier = self._host.tiers.get(name)
         if tier is None:
             raise UnfitContractError("capability_mismatch", f"this runner has no tier {name!r}")
+        if plan.harness and plan.harness not in tier.harnesses:
+            raise UnfitContractError("capability_mismatch", f"the tier {name!r} has no harness for {plan.harness!r}")
         self._history.add("workspace.materialized", manifestHash=digest(self._contract["workspace"]))
         durable = asyncio.ensure_future(line.release(self._history.unsent()))
         reach = self._reach
@@ -188,6 +226,7 @@ class Session:
             cancel=outside.cancel,
             gate=gate,
             outlet=reach.listen if reach is not None else None,
+            left=self._changes.collect,
         )
         try:
             if outside.ahead is not None and outside.ahead.plan == plan:
@@ -210,20 +249,26 @@ class Session:
     def _captures(self) -> dict[str, Capture]:
         """Make a capture for each log: the protocol merges both streams into one unless told otherwise."""
         most = self._contract["limits"]["outputBytes"]
-        withheld = LOG in self._contract.get("withheldClasses", ())
-        closed = withheld or self._contract["disclosure"] in CLOSED_DISCLOSURES
-        blobs = None if closed else self._host.blobs
+        blobs = self._blobs_for(LOG)
         log = (self._contract.get("execution") or {}).get("log") or {}
         names = ("stdout", "stderr") if log.get("stderr") == "capture" else ("stdout",)
         return {name: Capture(most, blobs) for name in names}
 
+    def _blobs_for(self, data_class: str) -> BlobStore | None:
+        """Give where content of a class may be kept; None where the contract does not let it leave."""
+        withheld = data_class in self._contract.get("withheldClasses", ())
+        closed = withheld or self._contract["disclosure"] in CLOSED_DISCLOSURES
+        return None if closed else self._host.blobs
+
     async def _told(self, ended: Ended, streams: dict[str, Capture]) -> Told:
         records = {name: await capture.finish() for name, capture in streams.items()}
-        history, reach = self._history, self._reach
+        history, reach, changes = self._history, self._reach, self._changes
+        ended = changes.ended(ended)
         ended = msgspec.structs.replace(ended, reason=self._held.redacted("events", ended.reason))
         if ended.ending != "setup-failed":
-            executed = command_hash(execution_of(self._contract))
-            history.add("command.executed", argvHash=executed, exitCode=ended.exit_code, ending=ended.ending)
+            executed = command_hashes(execution_of(self._contract))
+            history.add("command.executed", **executed, exitCode=ended.exit_code, ending=ended.ending)
+            changes.tell(history)
             self._disclose(records)
         self._end(ended)
         account = Account(
@@ -233,10 +278,12 @@ class Session:
             executed_at=self._executed_at if ended.ending != "setup-failed" else "",
             ended_at=max(timestamp(self._host.clock()), history.chain.last_runner_time),
             host=self._host.facts,
+            changes=changes.summary,
             leaks=self._held.leaks(reach.injector if reach is not None else None),
         )
         receipt = receipt_of(self._contract, history.chain, account)
-        return Told(receipt, history.unsent(), ended, reach.refusals if reach is not None else ())
+        refusals = reach.refusals if reach is not None else ()
+        return Told(receipt, history.unsent(), ended, refusals, changes.told)
 
     def _disclose(self, records: dict[str, StreamRecord]) -> None:
         for record in _with_content(list(records.values())):
@@ -251,7 +298,7 @@ class Session:
         elif status == "cancelled":
             self._history.add("run.cancelled", actor=self._canceller)
         else:
-            failure = self._failure or FAILURES[ended.ending]
+            failure = self._failure or ("transfer_failed" if self._changes.failed else FAILURES[ended.ending])
             self._history.add("run.failed", failure=failure, message=failure_message(ended))
 
 

@@ -106,6 +106,27 @@ def test_a_copy_has_files_folders_and_links(tmp_path):
     assert (target / "link").readlink().as_posix() == "/etc/passwd"
 
 
+@pytest.mark.parametrize("rights", [0o775, 0o666, 0o500, 0o444])
+def test_a_copy_has_the_same_rights(tmp_path, rights):
+    """Files and folders are copied with exactly their rights and files with their times, whatever the umask is."""
+    source, target = tmp_path / "source", tmp_path / "target"
+    (source / "inner").mkdir(parents=True)
+    target.mkdir()
+    (source / "inner" / "file").write_text("here")
+    (source / "inner" / "file").chmod(rights)
+    os.utime(source / "inner" / "file", ns=(1, 2))
+    (source / "inner").chmod(rights | 0o500)
+    before = os.umask(0o077)
+    try:
+        trees.copy(os.open(source, os.O_RDONLY), str(target), 1 << 20)
+    finally:
+        os.umask(before)
+
+    copied = (target / "inner" / "file").stat()
+    assert ((target / "inner").stat().st_mode & 0o777, copied.st_mode & 0o777) == (rights | 0o500, rights)
+    assert copied.st_mtime_ns == 2
+
+
 def test_a_copy_has_a_limit(tmp_path):
     """What is too large is not copied; what just fits is."""
     source = tmp_path / "source"

@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from tipstaff.isolation import verdicts
@@ -87,3 +88,36 @@ def test_a_folder_in_place_is_said_to_be_unwatched():
     by = {verdict.clause: verdict.by for verdict in verdicts.judge(in_place, FACTS)}
     assert "not watched" in by["disk"]
     assert "not watched" not in {verdict.clause: verdict.by for verdict in verdicts.judge(PLAN, FACTS)}["disk"]
+
+
+@pytest.mark.parametrize(
+    ("quota", "expected"),
+    [
+        ({"bytes": 1 << 20, "files": 1024}, "enforced"),
+        ({"bytes": (1 << 20) - 1, "files": 1024}, "enforced"),
+        ({"bytes": (1 << 20) + 1, "files": 1024}, "weaker"),
+        ({"bytes": 1 << 20, "files": 0}, "weaker"),
+        ({"bytes": 0, "files": 0}, "weaker"),
+        ({}, "weaker"),
+    ],
+)
+def test_a_quota_is_enforced_when_the_kernel_says_so(quota, expected):
+    """Only limits on bytes and files that were read back, and are at most what was asked for, bound the disk."""
+    bounded = msgspec.structs.replace(PLAN, limits=msgspec.structs.replace(PLAN.limits, disk_bytes=1 << 20))
+    in_place = msgspec.structs.replace(bounded, workspace=Path("/w"), mode="in-place")
+
+    def strength(plan: Plan) -> str:
+        found = verdicts.judge(plan, {**FACTS, "quota": quota})
+        return next(verdict.strength for verdict in found if verdict.clause == "disk")
+
+    assert (strength(bounded), strength(in_place)) == (expected, "weaker")
+
+
+@pytest.mark.parametrize("offered", [True, False])
+def test_a_quota_is_promised_where_the_host_has_one(offered):
+    """The promise on disk is `enforced` with quotas of the file system, and `weaker` without."""
+    settled = {"groups": {"version": 2, "controllers": []}, "quota": offered}
+
+    found = {verdict.clause: verdict.strength for verdict in verdicts.promised(settled)}
+
+    assert found["disk"] == ("enforced" if offered else "weaker")

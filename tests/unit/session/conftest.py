@@ -7,9 +7,10 @@ from typing import Any
 import pytest
 
 from tests.unit.plane.embedded import REQUEST, Embedded
-from tipstaff.isolation.tier import Ended, Passage, Plan, Source
+from tipstaff.isolation.tier import Ended, Leaving, Passage, Plan, Source
 from tipstaff.model.tiers import TierReport, Verdict, at_best
 from tipstaff.session import Host, Outside, Session, Told
+from tipstaff.session.session import Workspaces
 
 Json = dict[str, Any]
 Carry = Callable[..., Any]
@@ -54,12 +55,14 @@ class Obedient:
     """A tier that runs nothing: it prints what it is told to print and ends as it is told to end."""
 
     name = "bwrap"
+    harnesses: frozenset[str] = frozenset()
 
     def __init__(self) -> None:
         self.ended = Ended(ending="exited", exit_code=0)
         self.prints: Sequence[tuple[str, bytes]] = ()
         self.verdicts: tuple[Verdict, ...] = at_best("bwrap").verdicts
         self.plans: list[Plan] = []
+        self.leaves: Leaving | None = None
         self.released = False
 
     async def report(self) -> TierReport:
@@ -81,6 +84,8 @@ class Obedient:
             getattr(passage, stream)(content)
         if passage.cancel.is_set():
             return Ended(ending="cancelled", exit_code=130)
+        if self.leaves is not None and passage.left is not None:
+            await passage.left(self.leaves)
         return self.ended
 
 
@@ -128,12 +133,21 @@ def carry(tmp_path: Any, tier: Obedient, blobs: Blobs) -> Carry:
         environ: dict[str, str] | None = None,
         answer: Json | None = None,
         change: Json | None = None,
+        *,
+        workspaces: Workspaces | None = None,
         **fields: Any,
     ) -> tuple[Told, list[Json]]:
         site.plane.submit({**REQUEST, **fields})
         claim = site.claim()
         line = Line(answer)
-        host = Host(tiers={"bwrap": tier}, blobs=blobs, environ=environ or {}, clock=site.clock, facts={"kernel": "x"})
+        host = Host(
+            tiers={"bwrap": tier},
+            blobs=blobs,
+            environ=environ or {},
+            clock=site.clock,
+            facts={"kernel": "x"},
+            workspaces=workspaces,
+        )
         session = Session(host, {**claim["contract"], **(change or {})}, claim["events"], {})
         return await session.carry_out(outside or Outside(), line), line.released
 

@@ -2,8 +2,8 @@
 
 import pytest
 
-from tipstaff.model.execution import Argv, Environment, Python, SecretVariable, Shell
-from tipstaff.session.plan import ARGUMENT_BYTES, SCRIPT, environment
+from tipstaff.model.execution import LONGEST_ARGUMENT, Argv, Environment, Python, SecretVariable, Shell
+from tipstaff.session.plan import SCRIPT, environment
 
 pytestmark = pytest.mark.anyio
 
@@ -19,7 +19,7 @@ async def test_a_script_is_given_to_its_shell(carry, tier):
 @pytest.mark.parametrize(("over", "by_file"), [(0, False), (1, True)])
 async def test_a_long_script_goes_by_file(carry, tier, over, by_file):
     """A script that no argument can hold is written into the sandbox, byte for byte; a shorter one is not."""
-    script = "#" * (ARGUMENT_BYTES + over)
+    script = "#" * (LONGEST_ARGUMENT + over)
 
     await carry(execution={"kind": "shell", "script": script})
 

@@ -31,8 +31,11 @@ def spelled(execution: dict[str, Any]) -> list[str]:
     """Write out what a contract would run, one line each; a script line by line, with nothing left out."""
     if execution["kind"] == "argv":
         return [command_line([execution["command"], *execution.get("args", ())])]
+    if execution["kind"] == "agent":
+        kind = command_line([execution["agent"]["kind"]])
+        return [f"agent {kind}, asked:", *map(_line, execution["prompt"].split("\n"))]
     title = {"shell": f"{execution.get('shell', 'sh')} script", "python": "Python program"}.get(execution["kind"])
-    text = execution.get("script") or execution.get("source") or execution.get("prompt") or ""
+    text = execution.get("script") or execution.get("source") or ""
     behind = f" {command_line(execution['args'])}" if execution.get("args") else ""
     return [f"{title or execution['kind']}{behind}:", *map(_line, text.split("\n"))]
 

@@ -20,6 +20,8 @@ def terms(contract: Json) -> Iterator[str]:
     if contract.get("purpose"):
         yield f"purpose:   {quoted(contract['purpose'])}"
     yield f"workspace: {_workspace(files)}"
+    if files.get("captured"):
+        yield from _captured(contract["workspace"])
     for path in files.get("readable", ()):
         yield f"may read:  {quoted(path)}"
     yield from _variables(contract["execution"].get("env", {}))
@@ -63,6 +65,15 @@ def _workspace(files: Json) -> str:
     if not files.get("workspace"):
         return "an empty folder"
     return quoted(files["workspace"]) + (", CHANGED IN PLACE" if files.get("inPlace") else ", as a copy")
+
+
+def _captured(manifest: Json) -> Iterator[str]:
+    """Say which state of a folder was captured, and what of it was not."""
+    commit = manifest.get("git", {}).get("commit") or (manifest["baseRef"] if "bundleHash" in manifest else None)
+    state = f"commit {quoted(commit)}, and what was not committed" if commit else f"tree {quoted(manifest['baseRef'])}"
+    yield f"captured:  {state}"
+    if manifest.get("deniedPaths"):
+        yield f"left out:  {', '.join(map(quoted, manifest['deniedPaths']))}"
 
 
 def _variables(env: Json) -> Iterator[str]:

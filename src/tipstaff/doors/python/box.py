@@ -32,7 +32,11 @@ class Wishes(TypedDict, total=False):
 
     shell: str  # a script for sh, instead of a command
     python: str  # the source of a Python program, instead of a command; the command is then its arguments
+    agent: str  # an agent's kind, instead of a command; `prompt` is what it is asked
+    prompt: str
     workspace: str | os.PathLike[str]  # shown at /workspace; nothing in it changes on the host
+    capture: str  # how the workspace is captured: auto, git, lean, tree; none (the default but for agents)
+    deny: Sequence[str]  # names that are never captured, besides the usual ones
     in_place: bool  # ... unless this is true
     read: Sequence[str | os.PathLike[str]]  # files and folders that it may read
     env: Mapping[str, str | None]  # its variables; None takes the value that this process has
@@ -62,8 +66,14 @@ class Box:
         """Run one command, script or program to its end; any number may run at once."""
         stdin, seconds = wishes.pop("stdin", None), wishes.pop("approval_timeout", APPROVAL_SECONDS)
         around = Surroundings.of(self._local.home.root, os.environ)
+        asked = _asked(argv, dict(wishes))
+        request = request_of(asked, around, user_name(), door="cli")
+        if request["files"].get("captured"):
+            from tipstaff.doors.capturing import captured  # noqa: PLC0415 - most runs capture nothing
+
+            await asyncio.to_thread(captured, self._local, asked, request)
         return await self._local.run(
-            request_of(_asked(argv, dict(wishes)), around, user_name(), door="cli"),
+            request,
             outside=Outside(stdin=_fed(stdin) if stdin is not None else None, answer_seconds=seconds),
             consent=Consent(timeout_seconds=seconds),
         )
@@ -133,6 +143,7 @@ def _asked(argv: Command, wishes: dict[str, Any]) -> Asked:
         inherit=tuple(name for name, value in env.items() if value is None),
         allow_hosts=tuple(wishes.pop("allow_hosts", ())),
         secrets=tuple(wishes.pop("secrets", ())),
+        deny=tuple(wishes.pop("deny", ())),
         **wishes,
     )
 

@@ -6,6 +6,7 @@ What the command prints and its exit code pass through; our own words go to stde
 Example:
   tipstaff run -- echo hello
   tipstaff run --workspace . --timeout 2m -- make test
+  tipstaff run --agent mock "add a note"
   tipstaff run --shell 'grep -r TODO . | wc -l' --workspace . --bundle receipt.json
 """
 

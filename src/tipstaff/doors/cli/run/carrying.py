@@ -14,7 +14,7 @@ import sys
 from contextlib import AbstractAsyncContextManager
 from typing import TYPE_CHECKING, Any, Final
 
-from tipstaff.doors.asking import request_of
+from tipstaff.doors.asking import Asked, request_of
 from tipstaff.doors.cli.output import printable
 from tipstaff.doors.cli.run import options, report
 from tipstaff.doors.cli.run.proof import ProofFile
@@ -48,7 +48,7 @@ def carry_out(args: argparse.Namespace, spawner: "Spawner | None" = None) -> int
     request = request_of(asked, Surroundings.of(home.root, os.environ), user_name())
     policy = choose_policy(home, args.policy, os.environ)
     with ProofFile(args.bundle) as proof:
-        errand = Errand(args, open_local(home, policy, spawner=spawner), proof)
+        errand = Errand(args, asked, open_local(home, policy, spawner=spawner), proof)
         errand.heed(signal.SIGINT)  # before asyncio does, whose own way costs more than the rest of the run's signals
         outcome = asyncio.run(errand.run(request))
         if args.json:
@@ -61,8 +61,11 @@ def carry_out(args: argparse.Namespace, spawner: "Spawner | None" = None) -> int
 class Errand:
     """One run and what goes wrong with our own streams meanwhile."""
 
-    def __init__(self, args: argparse.Namespace, opening: AbstractAsyncContextManager[Local], proof: ProofFile) -> None:
+    def __init__(
+        self, args: argparse.Namespace, asked: Asked, opening: AbstractAsyncContextManager[Local], proof: ProofFile
+    ) -> None:
         self._args = args
+        self._wish = asked
         self._opening = opening
         self._proof = proof
         self._fault: OSError | None = None
@@ -94,7 +97,7 @@ class Errand:
         """Carry it out and write the proof."""
         cancel = asyncio.Event()
         outlets = self._outlets(cancel)
-        stdin = inlet() if self._args.python != "-" else None
+        stdin = inlet() if self._args.python != "-" and self._wish.agent is None else None
         stdout, stderr = outlets or (None, None)
         seconds = options.approval_seconds(self._args)
         outside = Outside(
@@ -108,6 +111,7 @@ class Errand:
 
         watch = asyncio.ensure_future(_give_up(cancel, outlets))
         async with self._opening as local:
+            self._capture(local, request)
             self._stop = functools.partial(asyncio.get_running_loop().call_soon_threadsafe, cancel.set)
             self.heed(signal.SIGTERM, signal.SIGHUP)
             try:
@@ -125,6 +129,17 @@ class Errand:
             self._proof.write(outcome, local.plane)
         self._end_heeding()
         return outcome
+
+    def _capture(self, local: Local, request: dict[str, Any]) -> None:
+        """Capture the workspace, if it is to be: before anything can be decided about it, and nothing else goes on."""
+        if not request["files"].get("captured"):
+            return
+        from tipstaff.doors.capturing import captured  # noqa: PLC0415 - most runs capture nothing
+
+        notices = captured(local, self._wish, request)
+        if not self._args.quiet:
+            for notice in notices:
+                report.mention(f"tipstaff: {notice}")
 
     def _outlets(self, cancel: asyncio.Event) -> tuple[Outlet, Outlet] | tuple[()]:
         """Open our streams for the command's; with --json its output is told at the end instead."""

@@ -34,6 +34,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def _what(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--shell", metavar="SCRIPT", help="run a script with sh instead of a command")
     parser.add_argument("--python", metavar="FILE", help="run a Python file instead of a command; - for stdin")
+    parser.add_argument("--agent", metavar="KIND", help="run an agent on a prompt: mock, command; - for stdin")
     parser.add_argument("--as", dest="principal", metavar="WHO", help="who asks: NAME, agent:NAME or service:NAME")
     parser.add_argument("--purpose", metavar="TEXT", default="", help="why, for the receipt")
     parser.add_argument("--policy", metavar="FILE", help="the policy that decides")
@@ -42,6 +43,14 @@ def _what(parser: argparse.ArgumentParser) -> None:
 
 def _where(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--workspace", metavar="DIR", help="show it at /workspace; nothing in it changes on the host")
+    parser.add_argument(
+        "--capture",
+        metavar="FORM",
+        help="work on a captured copy: auto (as --agent does), git, lean, tree; none: look at the folder itself",
+    )
+    parser.add_argument(
+        "--deny", metavar="PATTERN", action="append", default=[], help="never capture such names, nor .env, *.pem …"
+    )
     parser.add_argument("--in-place", action="store_true", help="let the workspace itself be changed")
     parser.add_argument("--read", metavar="PATH", action="append", default=[], help="a file or folder it may read")
     parser.add_argument("--env", metavar="K[=V]", action="append", default=[], help="a variable; K alone: from here")
@@ -65,10 +74,15 @@ def _how(parser: argparse.ArgumentParser) -> None:
 def asked_for(args: argparse.Namespace) -> Asked:
     """Read the options as a wish."""
     variables, inherited = _environment(args.env)
+    words = tuple(args.command[1:] if args.command[:1] == ["--"] else args.command)
     return Asked(
-        argv=tuple(args.command[1:] if args.command[:1] == ["--"] else args.command),
+        argv=words if args.agent is None else (),
+        agent=args.agent,
+        prompt=None if args.agent is None else _prompt(words),
+        capture=args.capture,
+        deny=tuple(args.deny),
         shell=args.shell,
-        python=None if args.python is None else _source(args.python),
+        python=None if args.python is None else _source(args.python, "--python"),
         workspace=args.workspace,
         in_place=args.in_place,
         read=tuple(args.read),
@@ -81,6 +95,13 @@ def asked_for(args: argparse.Namespace) -> Asked:
         secrets=tuple(args.secret),
         **_limits(args),
     )
+
+
+def _prompt(words: tuple[str, ...]) -> str:
+    """Read what an agent is asked: one word of the command line, or stdin."""
+    if len(words) > 1:
+        raise UsageError(f"the prompt is {len(words)} arguments", hint='put it into quotes: --agent mock "add a note"')
+    return _source("-", "the prompt") if words == ("-",) else "".join(words)
 
 
 def approval_seconds(args: argparse.Namespace) -> float:
@@ -101,19 +122,19 @@ def _environment(settings: list[str]) -> tuple[dict[str, str], tuple[str, ...]]:
     return {name: value for name, sign, value in pairs if sign}, tuple(name for name, sign, _ in pairs if not sign)
 
 
-def _source(name: str) -> str:
+def _source(name: str, option: str) -> str:
     try:
         if name == "-":
             if sys.stdin is None:
-                raise NotFoundError("--python -: stdin is closed")
+                raise NotFoundError(f"{option} -: stdin is closed")
             data = sys.stdin.buffer.read(LONGEST_SOURCE + 1)
         else:
             with Path(name).open("rb") as file:
                 data = file.read(LONGEST_SOURCE + 1)
     except (OSError, ValueError) as error:  # ValueError: a NUL in the name
         reason = getattr(error, "strerror", None) or str(error)
-        raise NotFoundError(f"--python: {name} cannot be read: {reason}", hint="name a Python file") from error
+        raise NotFoundError(f"{option}: {name} cannot be read: {reason}", hint="name a Python file") from error
     try:
         return data.decode()
     except UnicodeDecodeError as error:
-        raise InputError(f"--python: {name} is not UTF-8 text (byte {error.start})") from None
+        raise InputError(f"{option}: {name} is not UTF-8 text (byte {error.start})") from None

@@ -42,6 +42,19 @@ def _ran(outcome: Outcome) -> Iterator[str]:
     )
     yield from _refused_inside(outcome)
     yield f"tipstaff: {outcome.run_id} {_ending(outcome)}; {_place(outcome)}"
+    yield from _changed(outcome)
+
+
+def _changed(outcome: Outcome) -> Iterator[str]:
+    """Say what it changed, and that nothing of it is on the host."""
+    summary = (outcome.receipt or {}).get("changes") or {}
+    if summary.get("problem"):
+        yield f"tipstaff: {summary['problem']}; nothing of it can be applied"
+        return
+    count = sum(not (change.get("ignored") or change.get("withheld")) for change in outcome.changes)
+    if count:
+        files, run = "1 file" if count == 1 else f"{count} files", outcome.run_id
+        yield f"tipstaff: {files} changed, in a copy: tipstaff diff {run}, then: tipstaff apply {run}"
 
 
 def _refused_inside(outcome: Outcome) -> Iterator[str]:
@@ -98,6 +111,7 @@ def as_json(outcome: Outcome) -> Json:
         "truncated": any(stream.truncated for stream in outcome.streams.values()),
         "streams": {name: to_wire(stream) for name, stream in outcome.streams.items()},
         "refusals": list(outcome.refusals),
+        "changes": list(outcome.changes),
         "enforcement": [to_wire(verdict) for verdict in outcome.enforcement],
         "usage": to_wire(outcome.usage) if outcome.usage is not None else None,
         "receipt": outcome.receipt,
