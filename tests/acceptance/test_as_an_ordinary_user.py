@@ -31,6 +31,11 @@ SUITES = {
         *(f"tests/attacks/test_{name}.py" for name in ("egress", "egress_faults", "leaks")),
         "tests/unit/secrets",
     ],
+    "workspaces": [
+        *(f"tests/acceptance/test_{name}.py" for name in ("agents", "workspaces")),
+        *(f"tests/attacks/test_{name}.py" for name in ("apply", "workspace_in", "workspace_out")),
+        "tests/unit/workspace",
+    ],
 }
 # In a mount namespace of its own: what lies below a closed folder (an interpreter in root's home, say) is shown at its
 # place to a user who could not pass. $1 is a folder for that; then come paths, "--", closed folders, "--", the command.

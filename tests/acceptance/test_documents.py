@@ -24,6 +24,7 @@ DOCUMENTS = (
     "README.md",
     "docs/quickstart.md",
     "docs/policy.md",
+    "docs/workspaces.md",
     "docs/network.md",
     "docs/secrets.md",
     "docs/evidence-format.md",

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from tipstaff.canonical import digest
 from tipstaff.home import Home
@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from tipstaff.workspace.capture import Captured, Wish
 
 Json = dict[str, Any]
+UNUSED_SECONDS: Final = 86_400.0  # after this, one that is neither of the two newest of its folder goes by itself
 
 
 class LocalWorkspaces:
@@ -27,7 +28,16 @@ class LocalWorkspaces:
         from tipstaff.workspace.capture import capture  # noqa: PLC0415 - most runs capture nothing
         from tipstaff.workspace.depot import Depot  # noqa: PLC0415 - as above
 
-        return capture(folder, wish, Depot(self._root), self._blobs)
+        depot = Depot(self._root)
+        captured = capture(folder, wish, depot, self._blobs)
+        depot.tidy(UNUSED_SECONDS)
+        return captured
+
+    def tidy(self, unused_seconds: float) -> int:
+        """Remove unpacked workspaces that no run has used for so long; gives how many."""
+        from tipstaff.workspace.depot import Depot  # noqa: PLC0415 - as above
+
+        return Depot(self._root).tidy(unused_seconds) if self._root.is_dir() else 0
 
     def known(self, manifest: Json) -> Path | None:
         """Give the folder of a workspace that stands already."""

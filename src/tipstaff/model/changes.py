@@ -1,6 +1,6 @@
 """What a run changed in its workspace, file by file, and how `file.changed` events carry it.
 
-A change speaks of one name: what was there (`base`) and what is there now. A rename is two changes, one of which says
+A change speaks of one name: what was there (`base`) and what is there after it. A rename is two changes, one of which says
 where its content came from. Contents lie beside the events, one behind another in the order of the events that are
 `kept`; their digests are in the chain, so that what is applied later is what was signed for. Pure.
 """
@@ -39,10 +39,10 @@ class Change(NamedTuple):
 
     name: bytes
     base: Side | None  # None: it was not there
-    now: Side | None  # None: it is gone
+    after: Side | None  # None: it is gone
     origin: bytes | None = None  # the deleted name that this content had before
     ignored: bool = False  # the base's .gitignore covers it: offered separately
-    redacted: bool = False  # a secret was in it; `now` speaks of the masked content, which is never written anywhere
+    redacted: bool = False  # a secret was in it; `after` speaks of the masked content, which is never written anywhere
     withheld: str = ""  # why it never comes back: a sentence
     kept: bool = False  # its content lies with the run's artifacts
 
@@ -51,9 +51,9 @@ class Change(NamedTuple):
         """Say in a word what happened to the name."""
         if self.base is None:
             return "added"
-        if self.now is None:
+        if self.after is None:
             return "deleted"
-        same = (self.base.digest, self.base.is_link) == (self.now.digest, self.now.is_link)
+        same = (self.base.digest, self.base.is_link) == (self.after.digest, self.after.is_link)
         return "mode" if same else "changed"
 
 
@@ -61,11 +61,11 @@ def to_event(change: Change) -> Json:
     """Spell a change as the fields of its event."""
     said: Json = {
         **names.spelled(change.name),
-        "contentHash": change.now.digest if change.now else NO_CONTENT,
+        "contentHash": change.after.digest if change.after else NO_CONTENT,
         "status": change.status,
     }
-    if change.now is not None:
-        said |= {"mode": f"{change.now.mode:06o}", "bytes": change.now.size}
+    if change.after is not None:
+        said |= {"mode": f"{change.after.mode:06o}", "bytes": change.after.size}
     if change.base is not None:
         said |= {"baseHash": change.base.digest, "baseMode": f"{change.base.mode:06o}", "baseBytes": change.base.size}
     if change.origin is not None:
@@ -77,12 +77,12 @@ def to_event(change: Change) -> Json:
 def from_event(said: Json) -> Change:
     """Read a change from its event; InputError where it cannot be one of ours (another writer's says less)."""
     digest = said.get("contentHash")
-    now = None if digest == NO_CONTENT else _side(said, "contentHash", "mode", "bytes")
+    after = None if digest == NO_CONTENT else _side(said, "contentHash", "mode", "bytes")
     base = _side(said, "baseHash", "baseMode", "baseBytes") if "baseHash" in said else None
     change = Change(
         name=names.read(said),
         base=base,
-        now=now,
+        after=after,
         origin=names.read(said, "from") if "from" in said else None,
         ignored=said.get("ignored") is True,
         redacted=said.get("redacted") is True,

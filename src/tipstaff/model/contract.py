@@ -80,6 +80,13 @@ class ManifestFile(SignedNoun):
     bytes: Count
 
 
+class CommitClaim(SignedNoun):
+    """A commit without its history, as a pack of its objects."""
+
+    commit: str
+    pack_hash: Digest
+
+
 class Manifest(SignedNoun):
     """A captured workspace: a git repository, or (`kind: tree`) any folder. Both carry a `baseRef`."""
 
@@ -90,6 +97,8 @@ class Manifest(SignedNoun):
     dirty_diff_hash: Digest | None = None
     untracked_files: list[ManifestFile] | None = None
     tree_hash: Digest | None = None  # tree only: the list of files, as a blob
+    packs: list[Digest] | None = None  # tree only: the contents of the files, as blobs, where they travel
+    git: CommitClaim | None = None  # tree only: the commit that a repository inside stands at
     denied_patterns: list[str] | None = None
     denied_paths: list[str] | None = None
 

@@ -95,7 +95,9 @@ def blobs_of_manifest(manifest: Json) -> list[str]:
     """List the blobs that a workspace is unpacked from."""
     view = msgspec.convert(manifest, Manifest)
     files = (file.hash for file in view.untracked_files or ())
-    return [one for one in (view.bundle_hash, view.dirty_diff_hash, view.tree_hash, *files) if one]
+    commit = view.git.pack_hash if view.git is not None else None
+    named = (view.bundle_hash, view.dirty_diff_hash, view.tree_hash, commit, *(view.packs or ()), *files)
+    return [one for one in named if one]
 
 
 def _command(request: Request, effective: Effective) -> Json:

@@ -20,6 +20,10 @@ from tipstaff.plane.refusals import Cause, refuse_run
 from tipstaff.plane.tokens import Tokens
 from tipstaff.policy.judge import NO_FACTS
 
+TYPE_CHECKING = False  # as in tipstaff/__init__.py: type checkers take it as true
+if TYPE_CHECKING:
+    from tipstaff.plane.changes import Kept
+
 Json = dict[str, Any]
 PAGE = 100
 
@@ -156,6 +160,12 @@ class Plane:
     def output(self, run_id: str, stream: str) -> bytes:
         """Give the kept copy of what a run printed."""
         return reading.output(self._authority, run_id, stream)
+
+    def changes(self, run_id: str) -> "Kept":
+        """Give what a run changed in its workspace: the list, the diff and the contents."""
+        from tipstaff.plane import changes  # noqa: PLC0415 - few starts of the program look at a change
+
+        return changes.kept(self._authority, run_id)
 
     def refusal(self, refusal_id: str) -> Json:
         """Give a signed refusal."""

@@ -17,6 +17,7 @@ from tipstaff.isolation.tier import Ended, Leaving
 from tipstaff.model.blobs import BlobStore
 from tipstaff.session.held import Held
 from tipstaff.session.history import History
+from tipstaff.session.plan import is_captured
 
 if TYPE_CHECKING:
     from tipstaff.workspace.collect import Collected
@@ -32,10 +33,11 @@ class Changes:
 
     def __init__(self, contract: Json, held: Held, blobs: BlobStore | None) -> None:
         self._silent = contract["disclosure"] == SILENT
-        self._is_captured = bool(contract.get("files", {}).get("captured")) or "bundleHash" in contract["workspace"]
+        self._is_captured = is_captured(contract)
         self._held = held
         self._blobs = blobs
-        self._started_ns = time.time_ns()
+        # A captured base never changes; what was edited in a live one meanwhile is told.
+        self._started_ns = 0 if is_captured(contract) else time.time_ns()
         self._collected: Collected | None = None
         self.problem = ""
         self.failed = False  # it could not be kept, for no fault of the run's
@@ -58,12 +60,16 @@ class Changes:
             self.problem = collected.problem
         except (OSError, TipstaffError) as error:
             self.failed = True
-            self.problem = f"what it changed could not be kept: {error}"
+            why = error.strerror if isinstance(error, OSError) else str(error)  # no place of this host's is told
+            self.problem = self._held.redacted("events", f"what it changed could not be kept: {why}")
 
     def _look(self, leaving: Leaving) -> "Collected":
         from tipstaff.workspace.collect import Bounds, View, collect  # noqa: PLC0415 - most runs change nothing
 
-        view = View(leaving.base, leaving.upper, leaving.copy, leaving.marks, self._started_ns)
+        left = leaving.upper or leaving.copy
+        # The spawner's own folder, which goes away with it; not the sandbox's, which may be full to its quota.
+        scratch = left.parent.parent if left is not None else None
+        view = View(leaving.base, leaving.upper, leaving.copy, leaving.marks, self._started_ns, scratch)
         return collect(view, Bounds(), self._held.mask("changes"), self._blobs)
 
     def ended(self, ended: Ended) -> Ended:
@@ -91,5 +97,8 @@ class Changes:
 
 
 def _is_empty(folder: os.PathLike[str]) -> bool:
-    with os.scandir(folder) as entries:
-        return next(entries, None) is None
+    try:
+        with os.scandir(folder) as entries:
+            return next(entries, None) is None
+    except PermissionError:  # the command took our rights away: something was done
+        return False

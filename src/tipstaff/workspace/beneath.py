@@ -66,8 +66,8 @@ class Beneath:
             found = self._entered(found, last, make=make)
             held = b"/".join((held, last)) if held else last
             self._held[held] = found
-        while len(self._held) > HELD + len(missing):
-            os.close(self._held.popitem(last=False)[1])
+            if len(self._held) > HELD:  # the oldest may be above this one: from here on the way leads down
+                os.close(self._held.popitem(last=False)[1])
         return found
 
     def _entered(self, above: int, name: bytes, *, make: bool) -> int:

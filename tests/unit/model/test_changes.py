@@ -22,7 +22,7 @@ SIDE = Side(FILE | 0o644, "a" * 64, 3)
 
 
 change = st.tuples(name, ends, st.none() | name, st.booleans(), st.booleans(), st.text(max_size=9)).map(
-    lambda all_: Change(all_[0], *all_[1], all_[2], ignored=all_[3], kept=all_[4], withheld=all_[5])
+    lambda all_: Change(all_[0], all_[1][0], all_[1][1], all_[2], ignored=all_[3], kept=all_[4], withheld=all_[5])
 )
 
 
@@ -45,7 +45,7 @@ def test_a_change_comes_back_from_its_event(change):
 def test_what_happened_has_a_word(change, status):
     """A link with the same bytes as the file before it is another content, new rights alone are not."""
     assert change.status == status
-    assert to_event(change)["contentHash"] == (NO_CONTENT if status == "deleted" else change.now.digest)
+    assert to_event(change)["contentHash"] == (NO_CONTENT if status == "deleted" else change.after.digest)
 
 
 @pytest.mark.parametrize(

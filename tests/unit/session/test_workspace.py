@@ -45,7 +45,7 @@ def events(told, kind):
 @pytest.fixture
 def base(tmp_path) -> Path:
     """A workspace that stands."""
-    folder = tmp_path / "base"
+    folder: Path = tmp_path / "base"
     folder.mkdir()
     (folder / "kept.txt").write_text("as it was\n")
     return folder
@@ -54,7 +54,7 @@ def base(tmp_path) -> Path:
 @pytest.fixture
 def upper(tmp_path) -> Path:
     """What a command left: one file."""
-    folder = tmp_path / "upper"
+    folder: Path = tmp_path / "upper"
     folder.mkdir()
     (folder / "note.txt").write_text("hello\n")
     return folder
@@ -147,9 +147,8 @@ async def test_an_untouched_workspace_costs_nothing(carry, tier, base, tmp_path)
 async def test_a_change_that_cannot_be_kept_is_a_failed_transfer(carry, tier, base, tmp_path):
     """A captured workspace's run whose change is lost does not end well, and says what it had done."""
     tier.leaves = Leaving(base=base, upper=tmp_path / "gone", copy=None)
-    files = {"workspace": "/srv/job", "inPlace": False, "readable": [], "captured": True}
 
-    told, _ = await carry(workspaces=Standing(base), workspace=MANIFEST, change={"files": files})
+    told, _ = await carry(workspaces=Standing(base), workspace=MANIFEST)
 
     (failed,) = events(told, "run.failed")
     assert failed["failure"] == "transfer_failed"
@@ -188,7 +187,7 @@ async def test_what_is_started_instead_is_hashed_beside(carry):
 
 
 async def test_a_harness_is_never_spawned_by_a_tier_without_it(carry, tier):
-    """`pi` ends before anything is started; a tier that brings its harness takes it."""
+    """An agent such as `pi` ends before anything is started; a tier that brings its harness takes it."""
     told, _ = await carry(agentKind="pi", prompt="hello", execution=None)
 
     assert tier.plans == []

@@ -57,6 +57,6 @@ def confirmed(question: str) -> bool:
     """Ask on the terminal; what was typed before the question does not count."""
     if sys.stdin is None or not sys.stdin.isatty():
         raise UsageError("there is no terminal to ask on", hint="look at it with: tipstaff approvals, then use --yes")
+    termios.tcflush(sys.stdin.fileno(), termios.TCIFLUSH)  # what was typed before the question is no answer to it
     complain(question)
-    termios.tcflush(sys.stdin.fileno(), termios.TCIFLUSH)
     return sys.stdin.readline().strip().lower() in YES

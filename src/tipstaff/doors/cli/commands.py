@@ -12,6 +12,8 @@ COMMANDS: Commands = {
     "history": ("tipstaff.doors.cli.history", "list what ran, what waits and what was refused"),
     "show": ("tipstaff.doors.cli.show", "show everything about one run"),
     "log": ("tipstaff.doors.cli.log", "print what a run wrote to stdout and stderr"),
+    "diff": ("tipstaff.doors.cli.diff", "print what a run changed in its workspace"),
+    "apply": ("tipstaff.doors.cli.apply", "bring what a run changed into a folder or onto a branch, or undo that"),
     "why": ("tipstaff.doors.cli.why", "say why something was refused or ended as it did, and what to do next"),
     "bundle": ("tipstaff.doors.cli.bundle", "print the proof of a run: its bundle, or its signed refusal"),
     "approvals": ("tipstaff.doors.cli.approvals", "list the runs that wait for people"),
