@@ -26,6 +26,7 @@ from tipstaff.workspace.collect import Bounds, View, collect
 
 FILES = 5000
 CHANGED = 20
+COMMITS = 10
 ROUNDS = 7
 ROOM = 2 << 30
 MIB = 1 << 20
@@ -137,6 +138,10 @@ def _repository(folder: Path) -> Path:
     _git(folder, "init", "--quiet")
     _git(folder, "add", "--all")
     _git(folder, "commit", "--quiet", "--message", "everything")
+    for number in range(COMMITS):  # a history, which a clone takes along and a session does without
+        for path in sorted(folder.glob(f"folder-{number}/*.txt")):
+            path.write_text(path.read_text() + f"changed {number}\n")
+        _git(folder, "commit", "--quiet", "--all", "--message", f"change {number}")
     _git(folder, "gc", "--quiet")
     return folder
 

@@ -13,7 +13,8 @@
     │   └── BusyError       another process, or another thread, is at the database
     └── PlaneError          the plane does not take a step of the protocol
 
-A room may have a narrower kind of one for itself, with more to say: `GitError`, `DivergedError`, `NotAppliedError`.
+A room may have a narrower kind of one for itself, with more to say: `GitError`, `DivergedError`, `NotAppliedError`,
+`UnprovenError`.
 A message is one sentence: what is wrong, which value, and what to do next. A refusal by policy is not
 an error but a value (`Decision`); a failed verification is not an error but a `Report`.
 """

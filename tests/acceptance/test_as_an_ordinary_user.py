@@ -32,8 +32,9 @@ SUITES = {
         "tests/unit/secrets",
     ],
     "workspaces": [
-        *(f"tests/acceptance/test_{name}.py" for name in ("agents", "workspaces")),
+        *(f"tests/acceptance/test_{name}.py" for name in ("agents", "workspaces", "edited_meanwhile")),
         *(f"tests/attacks/test_{name}.py" for name in ("apply", "workspace_in", "workspace_out")),
+        *(f"tests/attacks/test_review_workspace_{way}.py" for way in ("in", "out")),
         "tests/unit/workspace",
     ],
 }

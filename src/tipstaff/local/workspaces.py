@@ -33,12 +33,6 @@ class LocalWorkspaces:
         depot.tidy(UNUSED_SECONDS)
         return captured
 
-    def tidy(self, unused_seconds: float) -> int:
-        """Remove unpacked workspaces that no run has used for so long; gives how many."""
-        from tipstaff.workspace.depot import Depot  # noqa: PLC0415 - as above
-
-        return Depot(self._root).tidy(unused_seconds) if self._root.is_dir() else 0
-
     def known(self, manifest: Json) -> Path | None:
         """Give the folder of a workspace that stands already."""
         from tipstaff.workspace.depot import Depot  # noqa: PLC0415 - as above

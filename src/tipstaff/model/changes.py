@@ -1,7 +1,7 @@
 """What a run changed in its workspace, file by file, and how `file.changed` events carry it.
 
-A change speaks of one name: what was there (`base`) and what is there after it. A rename is two changes, one of which says
-where its content came from. Contents lie beside the events, one behind another in the order of the events that are
+A change speaks of one name: what was there (`base`) and what is there after it. A rename is two changes, one of which
+says where its content came from. Contents lie beside the events, one behind another in the order of those that are
 `kept`; their digests are in the chain, so that what is applied later is what was signed for. Pure.
 """
 

@@ -87,6 +87,8 @@ def check_workspace(request: Request) -> None:
         check_manifest(manifest)
     if files.captured and (manifest is None or files.workspace is None or files.in_place):
         raise InputError("a captured workspace needs a manifest and the folder that it is of, and is never in place")
+    if manifest is not None and files.in_place:
+        raise InputError("what a manifest says is never worked on in place: a copy of it is")
     if manifest is not None and files.workspace is not None and not files.captured:
         raise InputError("a run works on a folder or on what was captured, not on both")
 

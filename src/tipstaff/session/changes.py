@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 Json = dict[str, Any]
 CODE: Final = "code-diff"
 TOO_MUCH: Final = 153
+NOT_KEPT: Final = 125
 SILENT: Final = "none"  # under this disclosure not even names leave
 
 
@@ -60,7 +61,8 @@ class Changes:
             self.problem = collected.problem
         except (OSError, TipstaffError) as error:
             self.failed = True
-            why = error.strerror if isinstance(error, OSError) else str(error)  # no place of this host's is told
+            cause = error if isinstance(error, OSError) else error.__cause__
+            why = cause.strerror if isinstance(cause, OSError) else str(error)  # no place of this host's is told
             self.problem = self._held.redacted("events", f"what it changed could not be kept: {why}")
 
     def _look(self, leaving: Leaving) -> "Collected":
@@ -77,6 +79,8 @@ class Changes:
         if not (self.problem and self._is_captured and ended.ending == "exited"):
             return ended
         reason = f"{self.problem}; it had exited {ended.exit_code}"
+        if self.failed:  # no fault of the command's
+            return msgspec.structs.replace(ended, ending="setup-failed", exit_code=NOT_KEPT, reason=reason)
         return msgspec.structs.replace(ended, ending="disk-limit", exit_code=TOO_MUCH, reason=reason)
 
     def tell(self, history: History) -> None:

@@ -63,6 +63,7 @@ def plan_of(
     argv, files = _command(execution)
     granted, restricted = contract.get("files", {}), contract.get("restricted", {})
     workspace = base or (Path(granted["workspace"]) if granted.get("workspace") else None)
+    is_in_place = bool(granted.get("inPlace")) and base is None  # a base is many runs', and never written
     return Plan(
         argv=argv,
         files=files + way.files,
@@ -70,8 +71,8 @@ def plan_of(
         limits=msgspec.convert(contract["limits"], Limits),
         cwd=getattr(execution, "cwd", "."),
         workspace=workspace,
-        mode="in-place" if granted.get("inPlace") else "copy-on-write",
-        keep=workspace is not None and not granted.get("inPlace"),
+        mode="in-place" if is_in_place else "copy-on-write",
+        keep=workspace is not None and not is_in_place,
         harness=_harness(execution),
         readable=tuple(map(Path, granted.get("readable", ()))),
         masked=tuple(restricted.get("names", ())) if restricted.get("mask") else (),
@@ -82,8 +83,14 @@ def plan_of(
 
 
 def is_captured(contract: Json) -> bool:
-    """Say whether the run works on a workspace that was captured: anything but the empty tree of a run without one."""
-    return bool(contract["workspace"].get("treeHash") != _EMPTY)
+    """Say whether the run works on a workspace that was captured: anything but the empty tree of a run without one.
+
+    A folder of which nothing may be taken is an empty tree as well: what was left out of it must not be seen instead.
+    """
+    manifest = contract["workspace"]
+    if contract.get("files", {}).get("captured") or manifest.get("kind") != "tree" or manifest.get("git"):
+        return True
+    return bool(manifest.get("treeHash") != _EMPTY)
 
 
 def execution_of(contract: Json) -> Execution:

@@ -263,9 +263,9 @@ class Session:
     async def _told(self, ended: Ended, streams: dict[str, Capture]) -> Told:
         records = {name: await capture.finish() for name, capture in streams.items()}
         history, reach, changes = self._history, self._reach, self._changes
-        ended = changes.ended(ended)
+        ran, ended = ended.ending != "setup-failed", changes.ended(ended)
         ended = msgspec.structs.replace(ended, reason=self._held.redacted("events", ended.reason))
-        if ended.ending != "setup-failed":
+        if ran:
             executed = command_hashes(execution_of(self._contract))
             history.add("command.executed", **executed, exitCode=ended.exit_code, ending=ended.ending)
             changes.tell(history)
@@ -275,7 +275,7 @@ class Session:
             ended=ended,
             tier=self._contract["tier"],
             streams=records,
-            executed_at=self._executed_at if ended.ending != "setup-failed" else "",
+            executed_at=self._executed_at if ran else "",
             ended_at=max(timestamp(self._host.clock()), history.chain.last_runner_time),
             host=self._host.facts,
             changes=changes.summary,

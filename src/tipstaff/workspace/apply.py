@@ -2,13 +2,14 @@
 
 1. No name twice, and nothing beneath a name that is a file or a link: a change that says so is taken for an attack.
 2. What is beneath a `.git`, has lost a secret to the mask or was not kept is never written; it is named instead.
-3. Every other name must be as it was when the run began, or already as the run left it.
+3. Every other name must be as it was when the run began, or already as the run left it. What was edited while the run
+   went on must be as the run left it: nobody knows what the run had begun with.
 
 Looks, and writes nothing: `writing` does, from the plan that is made here.
 """
 
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Container, Iterable, Sequence
 from typing import Final, NamedTuple
 
 from tipstaff.errors import InputError, UsageError
@@ -21,9 +22,11 @@ from tipstaff.workspace.writing import Step, parents
 REDACTED: Final = "a secret was in it: it is never written with the mask"
 IN_GIT: Final = "it is part of a git directory, whose hooks and configuration the host would obey"
 NOT_KEPT: Final = "its content was not kept"
+EDITED: Final = "it was edited here while the run went on"
 IGNORED: Final = "the repository ignores it; --ignored brings it too"
 # Characters that some file systems leave out when they compare names, and so take `.g\u200cit` for `.git`.
 _INVISIBLE: Final = dict.fromkeys([*range(0x200C, 0x2010), *range(0x202A, 0x202F), *range(0x206A, 0x2070), 0xFEFF])
+_READ_BY_GIT: Final = frozenset({".gitmodules", ".gitattributes", ".gitignore", ".mailmap", "gitmod~1"})
 
 
 class Selection(NamedTuple):
@@ -86,12 +89,24 @@ def why_not(change: Change, *, ignored: bool = False) -> str:
 
 def is_in_git(name: bytes) -> bool:
     """Say whether a name is, or is beneath, what any file system that git knows would take for a `.git`."""
+    return any(part in {".git", "git~1"} for part in _parts(name))
+
+
+def is_link_for_git(change: Change) -> bool:
+    """Say whether a change is a link where git reads a file of its own: it does not follow it, and may refuse it."""
+    return change.after is not None and change.after.is_link and _parts(change.name)[-1] in _READ_BY_GIT
+
+
+def _parts(name: bytes) -> list[str]:
+    """Give the parts of a name as a file system may compare them that is less exact than Linux's own."""
     parts = names.shown(name).translate(_INVISIBLE).casefold().split("/")
-    return any(part.partition(":")[0].rstrip(". ") in {".git", "git~1"} for part in parts)
+    return [part.partition(":")[0].rstrip(". ") for part in parts]
 
 
-def plan_apply(changes: Sequence[Change], target: Beneath, *, umask: int = 0o022) -> Plan:
-    """Hold the chosen changes against the folder."""
+def plan_apply(
+    changes: Sequence[Change], target: Beneath, *, umask: int = 0o022, edited: Container[bytes] = ()
+) -> Plan:
+    """Hold the chosen changes against the folder; `edited` are names that somebody edited while the run went on."""
     plan = Plan([], [], [])
     deleted = {change.name for change in changes if change.after is None}
     folders = {above for change in changes if change.after is not None for above in parents(change.name)}
@@ -101,12 +116,13 @@ def plan_apply(changes: Sequence[Change], target: Beneath, *, umask: int = 0o022
             here = Present("nothing")
         goal = _goal(change, here, umask)
         plain = here.kind in {"nothing", "file", "link"}
-        if plain and same(here.side, change.base) and here.side != goal:
+        unknown = EDITED if change.name in edited else ""
+        if not unknown and plain and same(here.side, change.base) and here.side != goal:
             plan.steps.append(Step(change.name, here.side, goal, here.stamp))
         elif (plain and same(here.side, goal)) or (change.after is None and _is_gone(change.name, here, folders)):
             plan.done.append(change)
         else:
-            plan.conflicts.append(Conflict(change.name, change.base, here, change.after))
+            plan.conflicts.append(Conflict(change.name, change.base, here, change.after, unknown))
     return plan
 
 

@@ -16,7 +16,7 @@ from typing import Final, NamedTuple
 from tipstaff.errors import NotFoundError, RefusedError, UsageError
 from tipstaff.model import names
 from tipstaff.model.changes import Change, Side
-from tipstaff.workspace.apply import is_in_git
+from tipstaff.workspace.apply import is_in_git, is_link_for_git
 from tipstaff.workspace.contents import Content
 from tipstaff.workspace.git import Git, GitError, split
 
@@ -102,9 +102,7 @@ def first_commit(directory: Path, wanted: str | None) -> str:
 def make_branch(start: Start, changes: Sequence[Change], content: Content, message: Message) -> Made:
     """Make the branch; UsageError when there is one of that name."""
     directory, ref, parent = start
-    for change in changes:
-        if is_in_git(change.name):
-            raise RefusedError(f"{names.shown(change.name)} is part of a git directory and never brought")
+    refuse_unfit(changes)
     if points_to(directory, ref):
         raise UsageError(f"the branch {ref.removeprefix(HEADS)} exists", hint="give another name, or delete it first")
     with tempfile.TemporaryDirectory(prefix="tipstaff-") as room:
@@ -117,6 +115,18 @@ def make_branch(start: Start, changes: Sequence[Change], content: Content, messa
         commit = _commit(git, tree, parent, message)
     _create(Git(directory), ref, commit)
     return Made(ref, commit, parent, others)
+
+
+def refuse_unfit(changes: Sequence[Change]) -> None:
+    """Refuse what no commit may hold: parts of a git directory, and links where git reads files of its own."""
+    for change in changes:
+        if is_in_git(change.name):
+            raise RefusedError(f"{names.shown(change.name)} is part of a git directory and never brought")
+        if is_link_for_git(change):
+            raise RefusedError(
+                f"--branch: {names.shown(change.name)} is a link, and git may refuse to check out a link of this name",
+                hint="take the others with --only PATH",
+            )
 
 
 def points_to(directory: Path, ref: str) -> str:

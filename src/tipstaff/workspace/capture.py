@@ -92,6 +92,9 @@ def _repository(folder: Path, form: Form, room: Path, environ: Mapping[str, str]
         except InputError as error:
             found.close()
             return _unread(folder, room, environ, error)
+        except BaseException:
+            found.close()
+            raise
     return found
 
 

@@ -2,7 +2,8 @@
 
 A pattern without `/` speaks of any part of a name, so that a folder which matches denies all beneath it; one with `/`
 speaks of the whole name from the top, and of all beneath. `*` and `?` stand for anything but `/`, `**` for that too,
-`[…]` for one of some letters. Upper and lower case are the same: a file system may think so. Pure.
+`**/` also for nothing at all, `[…]` for one of some letters. Upper and lower case are the same: a file system may think
+so. Pure.
 """
 
 import re
@@ -13,7 +14,7 @@ from tipstaff.errors import UsageError
 
 DEFAULT_PATTERNS: Final = (".env", ".env.*", "*.pem", "*.key", "id_rsa*", "id_ed25519*")
 _FLAGS: Final = re.IGNORECASE | re.DOTALL  # a name may hold newlines
-_tokens = re.compile(r"\*\*|\*|\?|\[[!^]?\]?[^\]]*\]|.", re.DOTALL)
+_tokens = re.compile(r"\*\*/|\*\*|\*|\?|\[[!^]?\]?[^\]]*\]|.", re.DOTALL)
 
 
 class Denied:
@@ -59,14 +60,25 @@ def _text(name: bytes) -> str:
 def _cleaned(pattern: str) -> str:
     """Give a pattern without the slashes at its end, which say what is the case anyway; UsageError for none."""
     found = pattern.rstrip("/")
-    if not found.strip("/") or "\0" in found:
-        raise UsageError(f"'{pattern}' denies nothing", hint="write the name of a file or a folder, for example: *.pem")
+    parts = found.removeprefix("/").split("/")
+    if not found or "\0" in found or not {"", ".", ".."}.isdisjoint(parts):
+        raise UsageError(f"{pattern!r} denies nothing", hint="write the name of a file or a folder, for example: *.pem")
     return found
 
 
 def _joined(patterns: Iterable[str]) -> re.Pattern[str] | None:
-    spelled = [_spelled(pattern) for pattern in patterns]
+    spelled = [_checked(pattern) for pattern in patterns]
     return re.compile("|".join(spelled), _FLAGS) if spelled else None
+
+
+def _checked(pattern: str) -> str:
+    """Spell a pattern; UsageError where its `[…]` is none."""
+    spelled = _spelled(pattern)
+    try:
+        re.compile(spelled, _FLAGS)
+    except re.error as error:
+        raise UsageError(f"{pattern!r} is no pattern: {error}", hint="for example: *.pem, or id_[a-z]*") from error
+    return spelled
 
 
 def _spelled(pattern: str) -> str:
@@ -75,7 +87,7 @@ def _spelled(pattern: str) -> str:
 
 
 def _piece(token: str) -> str:
-    wild = {"**": ".*", "*": "[^/]*", "?": "[^/]"}
+    wild = {"**/": "(?:.*/)?", "**": ".*", "*": "[^/]*", "?": "[^/]"}
     if token in wild:
         return wild[token]
     if len(token) == 1:

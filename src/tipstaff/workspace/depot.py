@@ -2,7 +2,8 @@
 
 A base is made under another name and renamed when it is whole. Who uses one holds a shared lock on it, who makes or
 removes one an exclusive lock, so that nothing is taken from under a run and what a killed process left can be told
-from what is being made. All of it is one user's: nobody else can enter.
+from what is being made. All of it is one user's: nobody else can enter. What was made before the machine last started
+is made anew: nobody waits until a base is on disk, so a loss of power may leave files of it empty.
 """
 
 import fcntl
@@ -52,8 +53,9 @@ class Depot:
     """All bases of a home."""
 
     def __init__(self, root: Path) -> None:
-        """Keep everything beneath `root`, which is made when it is needed."""
-        self.root = root
+        """Keep everything beneath `root`, which is made when it is needed, in a folder of its own for this boot."""
+        self._top = root
+        self.root = root = root / _boot()
         self._bases, self._making, self._packs = root / "bases", root / "making", root / "packs"
 
     def base(self, manifest: Json, make: Callable[[Path], None]) -> Base:
@@ -79,14 +81,14 @@ class Depot:
         return Base(home, descriptor)
 
     def known(self, wanted: str) -> Path | None:
-        """Name the folder of a base that is there."""
+        """Name the folder of a base that is there, which is not tidied away for now: a run will follow."""
         path = self._bases / wanted / TREE
-        return path if path.is_dir() else None
+        return path if _touched(path.parent) and path.is_dir() else None
 
     def listed(self, wanted: str) -> bytes | None:
         """Give the list of a base, where it came from a list or was captured here."""
         with suppress(OSError):
-            return (self._bases / wanted / LIST).read_bytes()
+            return (self._bases / wanted / LIST).read_bytes() if _touched(self._bases / wanted) else None
         return None
 
     def remembered(self, source: str) -> Path:
@@ -96,7 +98,7 @@ class Depot:
     def pack(self, source: str, commit: str) -> Path | None:
         """Name the folder with the pack of a commit that was captured before."""
         path = self._packs / f"{source}-{commit}"
-        return path if path.is_dir() else None
+        return path if _touched(path) else None
 
     def keep_pack(self, made: Path, source: str, commit: str) -> Path:
         """Keep a folder with the pack of a commit; one that is there already stays, and is given."""
@@ -111,12 +113,10 @@ class Depot:
         """Give an empty folder to make something in; what is left of it is removed."""
         from tempfile import mkdtemp  # noqa: PLC0415 - slow to import, and most runs capture nothing
 
-        _private(self.root)
-        _private(self._making)
-        path = Path(mkdtemp(dir=self._making))
-        descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        for folder in (self._top, self.root, self._making):
+            _private(folder)
+        path, descriptor = _new_room(lambda: Path(mkdtemp(dir=self._making)))
         try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX)
             yield path
         finally:
             if path.is_dir():
@@ -148,15 +148,18 @@ class Depot:
         """
         before = (time.time() if now is None else now) - older_than_seconds
         removed = sum(self._removed(path) for path in self._old_bases(before))
+        for path in _inside(self._top):
+            if path != self.root:
+                remove(path)
         for path in _inside(self._packs):
-            if path.stat().st_mtime < before and not _is_shared(path):
+            if _used(path) < before and not _is_shared(path):
                 self._removed(path)
         for path in _inside(self._making):
             self._removed(path)
         return removed
 
     def _old_bases(self, before: float) -> list[Path]:
-        used = {path: path.stat().st_mtime for path in _inside(self._bases)}
+        used = {path: _used(path) for path in _inside(self._bases)}
         seen: dict[bytes, int] = {}
         old = []
         for path in sorted(used, key=lambda path: used[path], reverse=True):
@@ -179,26 +182,49 @@ class Depot:
             os.close(descriptor)
 
 
+def _boot() -> str:
+    """Name this start of the machine."""
+    return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+
+
 def remove(path: Path) -> None:
     """Remove a folder of ours, whatever rights its folders have and however deep they are, or a file."""
     if not path.is_dir() or path.is_symlink():
         path.unlink()
         return
-    waiting, count = [path], 0
+    waiting, count = _emptied(path), 0
     while waiting:
         folder = waiting.pop()
-        folder.chmod(0o700)
-        with os.scandir(folder) as entries:
-            found = [(entry.path, entry.is_dir(follow_symlinks=False)) for entry in entries]
-        for name, is_folder in found:
-            if not is_folder:
-                os.unlink(name)  # noqa: PTH108 - thousands of them
-                continue
-            count += 1
-            Path(name).chmod(0o700)
-            # Beside the first one, so that no name becomes longer than the kernel takes.
-            waiting.append(Path(name).rename(path.with_name(f"{path.name}-{count}")))
+        for below in _emptied(folder):
+            # To the top, so that no name becomes longer than the kernel takes; not beside it, where others tidy up.
+            while (flat := path / f"{count}").exists():
+                count += 1
+            waiting.append(below.rename(flat))
         folder.rmdir()
+    path.rmdir()
+
+
+def _emptied(folder: Path) -> list[Path]:
+    """Remove the files of a folder, and give the folders in it, which may now be moved."""
+    folder.chmod(0o700)
+    with os.scandir(folder) as entries:
+        found = [(entry.path, entry.is_dir(follow_symlinks=False)) for entry in entries]
+    for name, is_folder in found:
+        if not is_folder:
+            os.unlink(name)  # noqa: PTH108 - thousands of them
+    folders = [Path(name) for name, is_folder in found if is_folder]
+    for one in folders:
+        one.chmod(0o700)
+    return folders
+
+
+def _new_room(make: Callable[[], Path]) -> tuple[Path, int]:
+    """Make a folder and lock it; in between, who tidies up may take it for what a killed process left."""
+    for _ in range(_TRIES):
+        path = make()
+        if (descriptor := _locked(path, fcntl.LOCK_EX)) is not None:
+            return path, descriptor
+    raise StoreError("new folders are removed as often as they are made", hint="try again")
 
 
 def _locked(path: Path, how: int) -> int | None:
@@ -229,8 +255,28 @@ def _inside(folder: Path) -> list[Path]:
 
 
 def _read(path: Path) -> bytes:
-    return path.read_bytes() if path.is_file() else b""
+    with suppress(OSError):
+        return path.read_bytes()
+    return b""
+
+
+def _touched(folder: Path) -> bool:
+    """Note that something is used; says whether it is there."""
+    with suppress(FileNotFoundError):
+        os.utime(folder)
+        return True
+    return False
+
+
+def _used(path: Path) -> float:
+    """Say when something was last used; what another process has just removed, never: it cannot be locked either."""
+    try:
+        return path.stat().st_mtime
+    except FileNotFoundError:
+        return 0.0
 
 
 def _is_shared(pack: Path) -> bool:
-    return any(path.stat().st_nlink > 1 for path in pack.iterdir() if path.suffix == ".pack")
+    with suppress(FileNotFoundError):
+        return any(path.stat().st_nlink > 1 for path in pack.iterdir() if path.suffix == ".pack")
+    return False

@@ -45,6 +45,7 @@ class Conflict(NamedTuple):
     base: Side | None
     here: Present
     now: Side | None
+    unknown: str = ""  # why it is not known what was there before the run; `base` does not count then
 
 
 class DivergedError(TipstaffError):
@@ -108,7 +109,7 @@ def account(conflict: Conflict) -> list[str]:
     """Write out a conflict in three lines below its name."""
     return [
         names.shown(conflict.name),
-        f"  before the run: {told(conflict.base)}",
+        f"  before the run: {f'not known: {conflict.unknown}' if conflict.unknown else told(conflict.base)}",
         f"  here now:       {conflict.here}",
         f"  after the run:  {told(conflict.now)}",
     ]

@@ -7,6 +7,7 @@ be wrong afterwards can be put back. File systems that know neither move are ask
 import ctypes
 import errno
 import os
+from contextlib import suppress
 from typing import Final
 
 Place = tuple[int, bytes]  # an open folder, and a name in it
@@ -32,7 +33,12 @@ def exchange(one: Place, other: Place) -> None:
         return
     spare = (one[0], one[1] + _SPARE)
     move(other, spare)
-    move(one, other)
+    try:
+        move(one, other)
+    except OSError:
+        with suppress(FileExistsError):  # somebody has put another there since: theirs stays
+            move(spare, other)
+        raise
     move(spare, one)
 
 

@@ -2,12 +2,15 @@
 
 What is known to be unchanged is not read at all: it is linked from the last copy, which nobody can write. A file that
 is another one when it is opened, or changes while it is read, stops the whole (`ChangedError`). Memory is flat whatever
-the size of a file.
+the size of a file. Where there is much to copy and a second processor, a second process takes a part of it.
 """
 
 import errno
+import marshal
 import os
-from collections.abc import Iterator, Mapping
+import subprocess
+import sys
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from hashlib import sha256
 from pathlib import Path
@@ -16,17 +19,20 @@ from typing import Final, NamedTuple
 
 from tipstaff.errors import InputError, StoreError, TipstaffError
 from tipstaff.model import names
-from tipstaff.workspace.beneath import CREATE, READ, Beneath
+from tipstaff.workspace import copying
+from tipstaff.workspace.beneath import Beneath
+from tipstaff.workspace.copying import Copied, Job, StoppedError
 from tipstaff.workspace.listing import FILE, FOLDER, LINK, NO_DIGEST, RIGHTS, Entry
 from tipstaff.workspace.scan import ChangedError, Room, Scan, joined
 
-PART_BYTES: Final = 1 << 20
-LFS: Final = b"version https://git-lfs.github.com/spec/"
-NOWHERE: Final = -1
+MANY: Final = 1000  # files, from which on a second process is worth its start
+SHARE: Final = 0.44  # of the work: it starts later
+FILE_BYTES: Final = 20_000  # how much could be copied in the time that it takes to open and close a file
+_PACKAGES: Final = str(Path(__file__).resolve().parent.parent.parent)
+# As the spawner is started: no site, no variables, nothing from the current folder.
+_PROGRAM: Final = "import sys; sys.path.insert(0, sys.argv[1]); from tipstaff.workspace.copying import main; main()"
 _GONE: Final = frozenset({errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.ENXIO})
 Digests = Mapping[bytes, str]
-Job = tuple[Room, list[bytes]]  # a folder, and which of its files are to be copied
-MANY: Final = 200  # files
 
 
 class Known(NamedTuple):
@@ -43,55 +49,119 @@ class Filled(NamedTuple):
     digests: dict[bytes, str]
     pointers: set[bytes]
 
+    def add(self, jobs: Iterable[Job], copied: Iterable[Copied]) -> None:
+        """Take in what came of some jobs; ChangedError where a digest is not the one that was known."""
+        for (folder, files), (digests, pointers) in zip(jobs, copied, strict=True):
+            for file, digest in zip(files, digests, strict=True):
+                name = joined(folder, file[0])
+                if self.digests.setdefault(name, digest) != digest:
+                    raise ChangedError(name)
+            self.pointers.update(joined(folder, files[place][0]) for place in pointers)
+
 
 def hashed(source: Beneath, scan: Scan, known: Digests) -> Filled:
     """Read what is not known, and write nothing."""
-    copying = _Copying(Filled(dict(known), set()), 0)
-    for room in scan.rooms:
-        left = [last for last in room.files if joined(room.name, last) not in known]
-        copying.copy(room, left, _entered(source, room.name), NOWHERE)
-    return copying.filled
+    filled = Filled(dict(known), set())
+    left = [(room, [last for last in room.files if joined(room.name, last) not in known]) for room in scan.rooms]
+    jobs = [_job(room, lasts) for room, lasts in left if lasts]
+    try:
+        filled.add(jobs, copying.copy_all(jobs, source.descriptor, copying.NOWHERE, 0))
+    except StoppedError as stopped:
+        raise _told(stopped) from stopped
+    return filled
 
 
 def fill(source: Beneath, target: Path, scan: Scan, known: Known) -> Filled:
     """Write all that a scan found into an empty folder."""
-    copying = _Copying(Filled(dict(known.expected or known.unchanged), set()), _umask(target))
+    filled = Filled(dict(known.expected or known.unchanged), set())
     before = Beneath(known.previous) if known.previous is not None and known.unchanged else None
     try:
         with Beneath(target) as top:
-            jobs = [(room, _unlinked(room, known, before, _made(top, room))) for room in scan.rooms]
-            _copy_all(copying, jobs, source, top)
+            left = [(room, _unlinked(room, known, before, _made(top, room))) for room in scan.rooms]
+            jobs = [_job(room, lasts) for room, lasts in left if lasts]
+            filled.add(jobs, _copied(jobs, source.descriptor, top.descriptor, _umask(target)))
             for room in reversed(scan.rooms[1:]):  # rights last: they may keep even us from writing
                 os.fchmod(top.folder(room.name), room.status.st_mode & RIGHTS)
+    except StoppedError as stopped:
+        raise _told(stopped) from stopped
     except OSError as error:
-        raise StoreError(
-            f"the copy of the workspace cannot be written: {error.strerror}",
-            hint="make room on the disk, or set TIPSTAFF_HOME to a folder on a larger one",
-        ) from error
+        raise _unwritable(str(error.strerror)) from error
     finally:
         if before is not None:
             before.close()
-    return copying.filled
+    return filled
 
 
-def _copy_all(copying: "_Copying", jobs: list[Job], source: Beneath, top: Beneath) -> None:
-    """Copy what the jobs say, two at once where there is much: most of it is waiting for the kernel."""
-    waiting = iter(jobs)
-    if sum(len(left) for _, left in jobs) < MANY:
-        _copy_some(copying, waiting, source, top)
-        return
-    from concurrent.futures import ThreadPoolExecutor  # noqa: PLC0415 - few captures have so much to copy
-
-    with ThreadPoolExecutor(1) as other, Beneath(source.descriptor) as here, Beneath(top.descriptor) as there:
-        beside = other.submit(_copy_some, copying, waiting, here, there)
-        _copy_some(copying, waiting, source, top)
-        beside.result()
+def _job(room: Room, lasts: list[bytes]) -> Job:
+    files = []
+    for last in lasts:
+        one = room.files[last]
+        about = (one.st_size, one.st_mtime_ns, one.st_ctime_ns, one.st_ino, one.st_mode & RIGHTS)
+        files.append((last, *about))
+    return room.name, files
 
 
-def _copy_some(copying: "_Copying", waiting: Iterator[Job], source: Beneath, top: Beneath) -> None:
-    for room, left in waiting:
-        if left:
-            copying.copy(room, left, _entered(source, room.name), top.folder(room.name))
+def _copied(jobs: list[Job], source: int, target: int, umask: int) -> list[Copied]:
+    """Copy it all, alone or with a second process, which has the last of the jobs."""
+    if sum(len(files) for _, files in jobs) < MANY or len(os.sched_getaffinity(0)) == 1:
+        return copying.copy_all(jobs, source, target, umask)
+    ours = _ours(jobs)
+    words = [_PACKAGES, str(source), str(target), str(umask)]
+    with subprocess.Popen(  # noqa: S603 - our own program
+        [sys.executable, "-I", "-S", "-c", _PROGRAM, *words],
+        env={},
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        pass_fds=(source, target),
+    ) as other:
+        try:
+            assert other.stdin is not None  # noqa: S101 - asked for above
+            with suppress(BrokenPipeError), other.stdin:
+                marshal.dump(jobs[ours:], other.stdin)
+            copied = copying.copy_all(jobs[:ours], source, target, umask)
+            return copied + _answered(other)
+        finally:
+            other.kill()
+
+
+def _ours(jobs: list[Job]) -> int:
+    """Say how many of the jobs are ours, by how much there is in them."""
+    weights = [sum(file[1] + FILE_BYTES for file in files) for _, files in jobs]
+    left, place = sum(weights) * (1 - SHARE), 0
+    while place < len(weights) and left > 0:
+        left -= weights[place]
+        place += 1
+    return place
+
+
+def _answered(other: "subprocess.Popen[bytes]") -> list[Copied]:
+    assert other.stdout is not None  # noqa: S101 - asked for above
+    try:
+        stopped, copied = marshal.load(other.stdout)  # noqa: S302 - a process of our own
+    except (EOFError, ValueError, TypeError) as error:
+        raise StoreError("the process that copies a part of the workspace was ended", hint="try again") from error
+    if stopped is not None:
+        raise StoppedError(*stopped)
+    found: list[Copied] = copied
+    return found
+
+
+def _told(stopped: StoppedError) -> TipstaffError:
+    """Say in our words why the copying stopped."""
+    if stopped.reason == copying.CHANGED or (stopped.reason == copying.UNREADABLE and stopped.number in _GONE):
+        return ChangedError(stopped.name)
+    if stopped.reason == copying.UNREADABLE:
+        hint = "make it readable, ignore it or deny it"
+        return InputError(f"{names.shown(stopped.name)!r} cannot be read: {os.strerror(stopped.number)}", hint=hint)
+    return _unwritable(os.strerror(stopped.number))
+
+
+def _unwritable(reason: str) -> StoreError:
+    return StoreError(
+        f"the copy of the workspace cannot be written: {reason}",
+        hint="make room on the disk, or set TIPSTAFF_HOME to a folder on a larger one",
+    )
 
 
 def _made(top: Beneath, room: Room) -> int:
@@ -122,94 +192,6 @@ def _linked(last: bytes, old: int, there: int) -> bool:
     except OSError:
         return False
     return True
-
-
-class _Copying:
-    """The innermost loop: it takes most of the time of a first capture."""
-
-    def __init__(self, filled: Filled, umask: int) -> None:
-        """Add to `filled`; a digest that is in it already must come out again."""
-        self.filled = filled
-        self._umask = umask
-
-    def copy(self, room: Room, lasts: list[bytes], here: int, there: int) -> None:
-        """Copy some files of a folder, or only hash them; ChangedError when one is not what the scan saw."""
-        prefix = room.name + b"/" if room.name else b""
-        digests, files = self.filled.digests, room.files
-        for last in lasts:
-            name, status = prefix + last, files[last]
-            try:
-                source = os.open(last, READ, dir_fd=here)
-            except OSError as error:
-                raise _unopened(name, error) from error
-            try:
-                digest = self._copied(source, there, last, name, status)
-                after = os.fstat(source)
-            finally:
-                os.close(source)
-            # It is the file that was looked at, and nobody has written to it since: that would change its times.
-            if (
-                after.st_ctime_ns != status.st_ctime_ns
-                or after.st_mtime_ns != status.st_mtime_ns
-                or after.st_ino != status.st_ino
-                or after.st_size != status.st_size
-                or digests.setdefault(name, digest) != digest
-            ):
-                raise ChangedError(name)
-
-    def _copied(self, source: int, there: int, last: bytes, name: bytes, status: os.stat_result) -> str:
-        size = status.st_size
-        if size >= PART_BYTES:
-            return self._in_parts(source, there, last, status)
-        content = os.read(source, size + 1)
-        if len(content) != size:
-            raise ChangedError(name)
-        if there != NOWHERE:
-            target = self._created(there, last, status.st_mode & RIGHTS)
-            try:
-                if os.write(target, content) != size:
-                    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-            finally:
-                os.close(target)
-        if content.startswith(LFS):
-            self.filled.pointers.add(name)
-        return sha256(content).hexdigest()
-
-    def _in_parts(self, source: int, there: int, last: bytes, status: os.stat_result) -> str:
-        """Go through a large file in bounded memory; what there is more of it than was said is not read."""
-        digest, left = sha256(), status.st_size
-        target = self._created(there, last, status.st_mode & RIGHTS) if there != NOWHERE else NOWHERE
-        try:
-            while left and (part := os.read(source, min(PART_BYTES, left))):
-                digest.update(part)
-                left -= len(part)
-                while part and target != NOWHERE:
-                    part = part[os.write(target, part) :]
-        finally:
-            if target != NOWHERE:
-                os.close(target)
-        return digest.hexdigest()
-
-    def _created(self, there: int, last: bytes, rights: int) -> int:
-        target = os.open(last, CREATE, rights, dir_fd=there)
-        if rights & self._umask:
-            os.fchmod(target, rights)
-        return target
-
-
-def _entered(source: Beneath, name: bytes) -> int:
-    try:
-        return source.folder(name)
-    except OSError as error:
-        raise ChangedError(name) from error
-
-
-def _unopened(name: bytes, error: OSError) -> TipstaffError:
-    """Say why a file could not be opened."""
-    if error.errno in _GONE:
-        return ChangedError(name)
-    hint = "make it readable, ignore it or deny it"
-    return InputError(f"{names.shown(name)!r} cannot be read: {error.strerror}", hint=hint)
 
 
 def entries(scan: Scan, digests: Digests) -> list[Entry]:

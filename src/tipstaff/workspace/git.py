@@ -26,7 +26,7 @@ _ENVIRON: Final = {
     "GIT_CONFIG_GLOBAL": "/dev/null",
     "GIT_ATTR_NOSYSTEM": "1",
     "GIT_NO_REPLACE_OBJECTS": "1",
-    "GIT_NO_LAZY_FETCH": "1",
+    "GIT_NO_LAZY_FETCH": "1",  # for git that knows it; older ones find no remote in a directory of ours
     "GIT_OPTIONAL_LOCKS": "0",
     "GIT_TERMINAL_PROMPT": "0",
     "GIT_ALLOW_PROTOCOL": "none",
@@ -49,6 +49,9 @@ _OPTIONS: Final = (
     "core.ignoreCase=false",
     "core.autocrlf=false",
     "core.safecrlf=false",
+    "core.commitGraph=false",  # not needed, and one more file of a repository's that would be opened
+    "core.multiPackIndex=false",  # as above
+    "core.bigFileThreshold=16m",  # larger ones are passed on in parts, not held in memory
     "protocol.allow=never",
     "gc.auto=0",
     "maintenance.auto=false",

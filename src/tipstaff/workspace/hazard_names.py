@@ -68,7 +68,7 @@ HAZARDS: Final = (
     ),
     Names(
         "build",
-        "make, or a tool like it, runs it",
+        "the next build runs it, by make, docker or a tool like them",
         """
         makefile gnumakefile makefile.* *.mk justfile .justfile taskfile.yml taskfile.yaml taskfile.dist.yml
         rakefile dockerfile dockerfile.* *.dockerfile containerfile docker-compose.yml docker-compose.yaml

@@ -13,6 +13,7 @@ from typing import Final, NamedTuple
 from tipstaff.errors import TipstaffError
 from tipstaff.model import names
 from tipstaff.model.changes import Change
+from tipstaff.workspace.apply import is_link_for_git
 from tipstaff.workspace.contents import Content
 from tipstaff.workspace.hazard_names import COMMAND_FOLDERS, COMMANDS, HAZARDS
 
@@ -45,6 +46,8 @@ def _of(change: Change, content: Content | None) -> Iterator[Hazard]:
     if path.rpartition("/")[2] == "package.json":
         yield from _package(change, content)
     yield from _program(change, path)
+    if is_link_for_git(change):
+        yield Hazard(change.name, "git", "git reads no link of this name, and may refuse to check it out")
     if _is_link(change):
         yield from _link(change, content)
 

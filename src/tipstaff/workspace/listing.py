@@ -7,7 +7,7 @@ program (set-uid, set-gid, sticky) is not. Pure.
 
 import base64
 import binascii
-from collections.abc import Iterable
+from collections.abc import Collection
 from hashlib import sha256
 from typing import Any, Final, NamedTuple
 
@@ -41,9 +41,17 @@ class Entry(NamedTuple):
         return self.mode & ~RIGHTS
 
 
-def encode(entries: Iterable[Entry]) -> bytes:
+def encode(entries: Collection[Entry]) -> bytes:
     """Spell a tree's entries as its list; they are put in order."""
-    return _encode([_spelled(entry) for entry in sorted(entries)])
+    rows: list[list[Any]] = []
+    modes = {entry.mode: f"{entry.mode:06o}" for entry in entries}
+    for entry in sorted(entries):
+        name, mode, digest, size = entry
+        try:
+            rows.append([modes[mode], name.decode(), digest, size])
+        except UnicodeDecodeError:
+            rows.append(_spelled(entry))
+    return _encode(rows)
 
 
 def tree_hash(listed: bytes) -> str:
@@ -65,9 +73,9 @@ def decode(listed: bytes) -> list[Entry]:
 
 
 def _spelled(entry: Entry) -> list[Any]:
+    """Spell an entry whose name is no text."""
     said = names.spelled(entry.name)
-    row = [f"{entry.mode:06o}", said["path"], entry.digest, entry.size]
-    return [*row, said["pathBytes"]] if "pathBytes" in said else row
+    return [f"{entry.mode:06o}", said["path"], entry.digest, entry.size, said["pathBytes"]]
 
 
 def _entry(row: list[Any]) -> Entry:

@@ -54,7 +54,9 @@ def _unpack_tree(view: View, blobs: BlobStore, target: Path, caps: Caps) -> None
 def _unpack_git(wanted: Inside, blobs: BlobStore, target: Path, caps: Caps) -> None:
     """Make the `.git` of a tree: one commit."""
     pack = fetched(blobs, wanted.pack_hash, "the history")
-    git = Git(inside.write_git(target, wanted.commit, wanted.ref, wanted.format, shallow=True))
+    exclude = wanted.exclude.encode(errors="replace")
+    made = inside.write_git(target, wanted.commit, wanted.ref, wanted.format, shallow=True, exclude=exclude)
+    git = Git(made)
     objects.take_pack(git, memoryview(pack))
     history.inside_index(git, wanted.commit, caps)
     inside.settle(git.directory)

@@ -1,8 +1,8 @@
 """Where a repository keeps its things: its directory, the shared one of its worktrees, its format, its HEAD.
 
-All of it is read, nothing of it is run. A `.git` that is a file must point to a directory that points back: otherwise
-a folder from elsewhere could name any repository of its user, and have it captured. What is not understood is an error
-that offers the plain tree.
+All of it is read, nothing of it is run. A `.git` that is a file must point to a directory that points back, and one
+that shares another's objects must lie among its worktrees: otherwise a folder from elsewhere could name any repository
+of its user, and have it captured. What is not understood is an error that offers the plain tree.
 """
 
 import os
@@ -14,7 +14,7 @@ from typing import Final, NamedTuple
 
 from tipstaff.errors import InputError, TipstaffError
 from tipstaff.model import names
-from tipstaff.workspace.beneath import READ, Beneath
+from tipstaff.workspace.beneath import Beneath
 
 OFFER: Final = "capture the files without their history: --capture tree"
 EXTENSIONS: Final = frozenset(
@@ -63,10 +63,10 @@ def _pointed_to(path: Path) -> Places:
         raise unreadable(f"{path} is a file that does not say where the repository is")
     own = path.parent / os.fsdecode(said.removeprefix(b"gitdir: ").rstrip(b"\r\n"))
     if not own.is_dir():
-        raise unreadable(f"{path} points to {own}, where no repository is")
+        raise unreadable(f"{path} points to {str(own)!r}, where no repository is")
     found = _checked(Places(own, _shared(own)))
     if not _points_back(found, path):
-        raise unreadable(f"{path} points to {own}, which belongs to another folder")
+        raise unreadable(f"{path} points to {str(own)!r}, which belongs to another folder")
     return found
 
 
@@ -80,19 +80,25 @@ def _points_back(found: Places, path: Path) -> bool:
 
 
 def _is_same(one: Path, other: Path) -> bool:
-    with suppress(OSError):
+    with suppress(OSError, ValueError):  # what a file says may hold a NUL
         return one.samefile(other)
     return False
 
 
 def _shared(own: Path) -> Path:
+    """Find the directory whose objects and refs this one shares: only its owner can put something into `worktrees`."""
     said = _content(own / "commondir")
-    return own if said is None else own / os.fsdecode(said.rstrip(b"\r\n"))
+    if said is None:
+        return own
+    shared = own / os.fsdecode(said.rstrip(b"\r\n"))
+    if not _is_same(Path(os.path.realpath(own)).parent, shared / "worktrees"):
+        raise unreadable(f"{own} shares what is {str(shared)!r}, but is none of its worktrees")
+    return shared
 
 
 def _checked(found: Places) -> Places:
     if not ((found.own / "HEAD").is_file() and (found.shared / "objects").is_dir()):
-        raise unreadable(f"{found.own} is not a git directory: it lacks HEAD or its objects")
+        raise unreadable(f"{str(found.own)!r} is not a git directory: it lacks HEAD or its objects")
     return found
 
 
@@ -170,10 +176,30 @@ def _line(path: Path) -> bytes:
 
 def _content(path: Path) -> bytes | None:
     """Read a file of a repository, through no link; None where there is none."""
+    return read(path.parent, os.fsencode(path.name))
+
+
+def read(folder: Path, name: bytes) -> bytes | None:
+    """Read a file beneath a folder of a repository, through no link; None where there is none."""
     try:
-        with os.fdopen(os.open(path, READ), "rb") as file:
+        with Beneath(os.path.realpath(folder)) as beneath, os.fdopen(beneath.open(name), "rb") as file:
             return file.read(_MOST_BYTES)
     except (FileNotFoundError, NotADirectoryError, IsADirectoryError):
         return None
     except OSError as error:
-        raise unreadable(f"{path} cannot be read: {error.strerror}") from error
+        raise unreadable(
+            f"{str(folder)!r} has a {names.shown(name)!r} that cannot be read: {error.strerror}"
+        ) from error
+
+
+def lenders(objects: Path) -> list[Path]:
+    """Name the directories whose objects these objects go on in, by link or by git's list of alternates."""
+    found = [objects] if objects.is_symlink() else []
+    waiting = [(Path(os.path.realpath(objects)), 0)]
+    while waiting:
+        one, depth = waiting.pop()
+        said = read(one, b"info/alternates") or b""
+        named = [one / os.fsdecode(line.strip(b'"')) for line in said.splitlines() if line and line[:1] != b"#"]
+        found += named
+        waiting += [(path, depth + 1) for path in named if depth < _DEEPEST and path.is_dir()]
+    return found

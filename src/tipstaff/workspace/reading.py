@@ -25,6 +25,7 @@ class Inside(CommitClaim):
 
     format: str = "sha1"
     ref: str | None = None  # None: HEAD is detached
+    exclude: str = ""  # what only the clone that it comes from ignores
 
 
 class UntrackedFile(ManifestFile):

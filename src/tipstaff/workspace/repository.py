@@ -7,6 +7,7 @@ list to say, and nobody else. Does not decide what is captured.
 
 import os
 import shutil
+import subprocess
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
@@ -16,8 +17,9 @@ from typing import Final, NamedTuple, Self
 from tipstaff.errors import InputError
 from tipstaff.model import names
 from tipstaff.workspace import inside
-from tipstaff.workspace.git import Git, GitError, complaint, split
-from tipstaff.workspace.pointers import Head, Places, head, object_format, places, unreadable
+from tipstaff.workspace.beneath import Beneath
+from tipstaff.workspace.git import SECONDS, Git, GitError, complaint, split
+from tipstaff.workspace.pointers import Head, Places, head, lenders, object_format, places, read, unreadable
 
 _UNFINISHED: Final = {
     "rebase-merge": "a rebase",
@@ -31,6 +33,7 @@ _LIST: Final = ("ls-files", "-z", "-t", "--stage", "--others", "--exclude-standa
 _LIST_TREE: Final = ("ls-tree", "-r", "-z", "--name-only", "--full-tree")
 _LIST_CONFIG: Final = ("config", "--list", "-z")
 _GITLINK: Final = b"160000"
+_MOST_INDEX: Final = 2**30  # bytes: ten million files
 
 
 class Names(NamedTuple):
@@ -44,10 +47,19 @@ class Names(NamedTuple):
 class Started:
     """A command of git that prints while we do something else, into a file: a pipe would hold it up."""
 
-    def __init__(self, git: Git, *words: str, stdin: bytes = b"", environ: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self,
+        git: Git,
+        *words: str,
+        stdin: bytes = b"",
+        environ: Mapping[str, str] | None = None,
+        seconds: float = SECONDS,
+    ) -> None:
+        """Begin; it must end within `seconds` from when it is waited for."""
         from tempfile import TemporaryFile  # noqa: PLC0415 - slow to import, and most runs capture nothing
 
         self._words = words
+        self._seconds = seconds
         self._file = TemporaryFile(dir=git.directory)  # noqa: SIM115 - closed by `stop`
         with TemporaryFile(dir=git.directory) as asked:
             asked.write(stdin)
@@ -58,12 +70,20 @@ class Started:
     def printed(self) -> bytes:
         """Wait for its end and give what it printed; GitError when it fails."""
         if self._printed is None:
-            _, complaints = self._running.communicate()
+            try:
+                _, complaints = self._running.communicate(timeout=self._seconds)
+            except subprocess.TimeoutExpired as error:  # a pipe in place of a .gitignore or an object, for example
+                self.kill()
+                raise GitError(f"git {self._words[0]} took longer than {self._seconds:.0f} seconds") from error
             if self._running.returncode != 0:
                 raise GitError(f"git {self._words[0]}: {complaint(complaints)}")
             self._file.seek(0)
             self._printed = self._file.read()
         return self._printed
+
+    def is_running(self) -> bool:
+        """Say whether it still works."""
+        return self._running.poll() is None
 
     def kill(self) -> None:
         """End it, whoever waits for it."""
@@ -156,16 +176,28 @@ class Repository:
         """Let our directory have the repository's objects, HEAD, index and list of what is ignored."""
         self._read_head(head(found))
         self.objects = found.shared / "objects"
-        (self._directory / "objects/info/alternates").write_bytes(_line(os.path.realpath(found.shared / "objects")))
-        for path in [found.own / "index", *found.own.glob("sharedindex.*")]:
-            if path.is_file():  # its owner may be exchanging it: git writes a new one and renames it
-                shutil.copyfile(path, self._directory / path.name)
-        with suppress(OSError):
-            said = (found.shared / "info/exclude").read_bytes()
-            (self._directory / "info/exclude").write_bytes(said)
-            self.exclude = _patterns(said)
+        self._check_lenders(found.own, self.objects)
+        (self._directory / "objects/info/alternates").write_bytes(_line(os.path.realpath(self.objects)))
+        with Beneath(os.path.realpath(found.own)) as own:
+            for path in [found.own / "index", *found.own.glob("sharedindex.*")]:
+                _copy(own, os.fsencode(path.name), self._directory / path.name)
+        said = read(found.shared, b"info/exclude") or b""
+        (self._directory / "info/exclude").write_bytes(said)
+        self.exclude = _patterns(said)
         for what in sorted({_UNFINISHED[name] for name in _UNFINISHED if (found.own / name).exists()}):
             self.notices.append(f"{what} is not finished in the repository: files are captured as they are now")
+
+    def _check_lenders(self, own: Path, objects: Path) -> None:
+        """Say that objects come from elsewhere; where the repository is somebody else's, they must be theirs too."""
+        if not (found := lenders(objects)):
+            return
+        owner = own.stat().st_uid
+        others = [path for path in found if owner != os.geteuid() and _owner(path) != owner]
+        if others:
+            raise unreadable(f"the repository is not yours, and names another's objects: {str(others[0])!r}")
+        self.notices.append(
+            f"objects of the repository come from elsewhere: {', '.join(map(repr, map(str, found)))[:500]}"
+        )
 
     def _read_head(self, said: Head) -> None:
         self.commit = said.commit
@@ -183,6 +215,10 @@ class Repository:
     def begin(self) -> None:
         """Let git begin to list the files, while somebody does something else."""
         self._index = self._index or Started(self.git, *_LIST)
+
+    def is_listing(self) -> bool:
+        """Say whether git is still at it."""
+        return self._index is not None and self._index.is_running()
 
     def listed(self) -> bytes:
         """Give git's list of what is tracked, and of what is neither tracked nor ignored, as it printed it.
@@ -228,6 +264,26 @@ class Repository:
         if committed == b"".join(name + b"\0" for name in tracked):  # nearly always
             return set()
         return set(split(committed)) - tracked.keys()
+
+
+def _owner(path: Path) -> int | None:
+    with suppress(OSError, ValueError):
+        return path.stat().st_uid
+    return None
+
+
+def _copy(folder: Beneath, name: bytes, target: Path) -> None:
+    """Copy a file of a repository, through no link; its owner may be exchanging it for another at the same time."""
+    try:
+        descriptor = folder.open(name)
+    except FileNotFoundError:
+        return
+    except OSError as error:
+        raise unreadable(f"the repository's {names.shown(name)!r} cannot be read: {error.strerror}") from error
+    with os.fdopen(descriptor, "rb") as source, target.open("wb") as copy:
+        if os.fstat(descriptor).st_size > _MOST_INDEX:
+            raise unreadable(f"the repository's {names.shown(name)!r} is larger than {_MOST_INDEX} bytes")
+        shutil.copyfileobj(source, copy)
 
 
 def submodules(listed: Names) -> list[bytes]:

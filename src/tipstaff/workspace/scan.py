@@ -7,12 +7,14 @@ repositories' directories are left out by name; a file that only pretends to be 
 
 import os
 import stat
-from collections.abc import Collection
+from collections import deque
+from collections.abc import Callable, Collection
 from contextlib import suppress
 from typing import Final, NamedTuple
 
 from tipstaff.errors import InputError, RefusedError
 from tipstaff.model import names
+from tipstaff.workspace import links
 from tipstaff.workspace.beneath import Beneath
 from tipstaff.workspace.denied import Denied
 from tipstaff.workspace.repository import Names, submodules
@@ -21,6 +23,7 @@ _TYPE: Final = 0o170000
 _BLOCK: Final = 512
 _GIT: Final = b".git"
 _ODD: Final = {stat.S_IFSOCK: "a socket", stat.S_IFIFO: "a pipe", stat.S_IFCHR: "a device", stat.S_IFBLK: "a device"}
+_LINK_OUT: Final = "a link that leads out of the folder"
 Seen = dict[bytes, os.stat_result]
 Stamp = tuple[int, int, int, int, int, int]  # device, inode, size, mtime, ctime, mode
 
@@ -103,6 +106,16 @@ class Looker:
             with suppress(InputError):
                 self.look(name)
 
+    def look_around(self, busy: Callable[[], bool]) -> None:
+        """Read folders from the top on, while something else is waited for: most of them will be asked for."""
+        waiting = deque([b""])
+        while waiting and busy():
+            with suppress(InputError):
+                name = waiting.popleft()
+                for last, about in self.look(name)[1].items():
+                    if stat.S_ISDIR(about.st_mode) and last.lower() != _GIT:
+                        waiting.append(joined(name, last))
+
     def _read(self, name: bytes) -> tuple[os.stat_result, Seen]:
         try:
             descriptor = self.source.folder(name)
@@ -161,7 +174,18 @@ def scan(looker: Looker, wanted: Wanted | None, denied: Denied, limits: Limits) 
                 f"the folder holds more than {limits.entries} entries or {limits.total_bytes} bytes",
                 hint="capture a smaller folder, or ignore or deny what a run does not need",
             )
+    _leave_out_links(found)
     return found
+
+
+def _leave_out_links(found: Scan) -> None:
+    """Leave out links that lead out by way of others: whoever unpacks the workspace elsewhere would refuse them."""
+    every = {joined(room.name, last): target for room in found.rooms for last, target in room.links.items()}
+    out = {name for name, target in every.items() if b".." in target and links.leads_out(name, every)}
+    for room in found.rooms if out else ():
+        for last in [last for last in room.links if joined(room.name, last) in out]:
+            del room.links[last]
+            found.left_out.append((joined(room.name, last), _LINK_OUT))
 
 
 def _sorted_out(
@@ -239,7 +263,7 @@ def _link(looker: Looker, room: Room, last: bytes, name: bytes, found: Scan) -> 
     except OSError as error:
         raise ChangedError(name) from error
     if leads_out(name, target):
-        found.left_out.append((name, "a link that leads out of the folder"))
+        found.left_out.append((name, _LINK_OUT))
     else:
         room.links[last] = target
 

@@ -9,12 +9,13 @@ import re
 from itertools import pairwise
 from typing import Final, NamedTuple
 
-_BEGIN: Final = re.compile(rb"^diff --git ", re.MULTILINE)
+_BEGIN: Final = b"diff --git "
 _HUNK: Final = re.compile(rb"@@ -(\d+)(?:,(\d+))? \+(\d+)(?:,(\d+))? @@")
 _LINE: Final = re.compile(rb"[^\n]*\n|[^\n]+")
 _ESCAPED: Final = re.compile(rb"\\([0-7]{3}|.)")
 _LETTERS: Final = {b"a": 7, b"b": 8, b"t": 9, b"n": 10, b"v": 11, b"f": 12, b"r": 13}
 _BINARY: Final = (b"GIT binary patch", b"Binary files ")
+_HEAD_ENDS: Final = re.compile(rb"\n(?=@@ |GIT binary patch|Binary files )")
 
 
 class Section(NamedTuple):
@@ -29,13 +30,18 @@ class Section(NamedTuple):
 
 
 def split(diff: bytes) -> list[Section]:
-    """Cut a diff into its sections."""
-    edges = [*(found.start() for found in _BEGIN.finditer(diff)), len(diff)]
-    return [_section(diff[start:end]) for start, end in pairwise(edges)]
+    """Cut a diff into its sections, in time that grows with its bytes only."""
+    edges = [0] if diff.startswith(_BEGIN) else []
+    found = diff.find(b"\n" + _BEGIN)
+    while found >= 0:
+        edges.append(found + 1)
+        found = diff.find(b"\n" + _BEGIN, found + 1)
+    return [_section(diff[start:end]) for start, end in pairwise([*edges, len(diff)])]
 
 
 def _section(text: bytes) -> Section:
-    head, body = _head(text)
+    body = _body(text)
+    head = text[:body].split(b"\n")
     old, new = _names(head)
     for line in head[1:]:
         if line.startswith((b"rename from ", b"copy from ")):
@@ -45,22 +51,20 @@ def _section(text: bytes) -> Section:
         elif line.startswith((b"--- ", b"+++ ")) and line[4:] != b"/dev/null":
             name = _unquoted(line[4:].removesuffix(b"\t"))[2:]
             old, new = (name, new) if line.startswith(b"---") else (old, name)
-    counts = [sum(line.startswith(mark) for line in body) for mark in (b"+", b"-")]
-    binary = any(line.startswith(_BINARY) for line in head)
-    return Section(new or old, old or new, text, 0 if binary else counts[0], 0 if binary else counts[1], binary)
+    binary = text.startswith(_BINARY, body + 1)
+    added, deleted = (0, 0) if binary else (text.count(b"\n" + mark, body) for mark in (b"+", b"-"))
+    return Section(new or old, old or new, text, added, deleted, binary)
 
 
-def _head(text: bytes) -> tuple[list[bytes], list[bytes]]:
-    """Part the lines of a section into those before the first hunk and the others."""
-    lines = text.split(b"\n")
-    first = next((number for number, line in enumerate(lines) if line.startswith((b"@@ ", *_BINARY))), len(lines))
-    end = first + 1 if first < len(lines) and lines[first].startswith(_BINARY) else first
-    return lines[:end], lines[end:]
+def _body(text: bytes) -> int:
+    """Find the line feed before the first hunk; the end, where there is none."""
+    found = _HEAD_ENDS.search(text)
+    return found.start() if found else len(text)
 
 
 def _names(head: list[bytes]) -> tuple[bytes, bytes]:
     """Read the names from the first line, which says the same name twice where there is no other line to read."""
-    said = head[0].removeprefix(b"diff --git ")
+    said = head[0].removeprefix(_BEGIN)
     half = (len(said) - 1) // 2
     first, second = said[:half], said[half + 1 :]
     old, new = _unquoted(first)[2:], _unquoted(second)[2:]

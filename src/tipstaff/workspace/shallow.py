@@ -13,17 +13,14 @@ from typing import Final
 
 from tipstaff.errors import StoreError
 from tipstaff.workspace.git import GitError
-from tipstaff.workspace.inside import OBJECT_FORMATS, write_git
+from tipstaff.workspace.inside import write_git
 from tipstaff.workspace.pointers import unreadable
 from tipstaff.workspace.repository import Repository, Started
 
 DIGEST: Final = "digest"
 INDEX: Final = "index"
 # Whole objects as they are: looking for what two have in common takes longer than anything else here.
-_PACK: Final = ("pack-objects", "-q", "--window=0", "--no-use-bitmap-index", "--compression=0")
-_LIST: Final = ("rev-list", "--objects", "--no-walk")
-_IDX: Final = b"\xfftOc\x00\x00\x00\x02"  # what a list of a pack's objects begins with
-_IDX_NAMES: Final = 8 + 256 * 4  # and where the names of the objects begin
+_PACK: Final = ("pack-objects", "-q", "--revs", "--window=0", "--no-use-bitmap-index", "--compression=0")
 
 
 class Packing:
@@ -33,13 +30,12 @@ class Packing:
         """Begin. The folder is made; `stop` must follow, and `finish` may."""
         self.folder = folder
         folder.mkdir(mode=0o700)
-        self._repository = repository
         git, commit = repository.git, repository.commit or ""
+        alone = f"--shallow {commit}\n{commit}\n".encode()
         self._started = [
-            Started(git, *_LIST, commit),
+            Started(git, *_PACK, str(folder / "pack"), stdin=alone),
             Started(git, "read-tree", commit, environ={"GIT_INDEX_FILE": str(folder / INDEX)}),
         ]
-        self._stopped = False
         self._error: GitError | OSError | None = None
         self._working = Thread(target=self._work)
         self._working.start()
@@ -47,9 +43,6 @@ class Packing:
     def _work(self) -> None:
         """Go through the steps beside the copying of the files."""
         try:
-            listed = self._started[0].printed()
-            if not _copied(self._repository, listed, self.folder) and not self._stopped:
-                self._started.append(Started(self._repository.git, *_PACK, str(self.folder / "pack"), stdin=listed))
             for one in self._started:
                 one.printed()
             for pack in self.folder.glob("*.pack"):  # none, if it was stopped
@@ -70,38 +63,12 @@ class Packing:
 
     def stop(self) -> None:
         """End what still works."""
-        self._stopped = True
         while self._working.is_alive():
             for one in self._started:
                 one.kill()
             self._working.join(timeout=0.1)
         for one in self._started:
             one.stop()
-
-
-def _copied(repository: Repository, listed: bytes, folder: Path) -> bool:
-    """Copy the repository's only pack, if it has this commit's objects and no others, as a shallow clone's has."""
-    packs = list((repository.objects or folder).glob("pack/pack-*.idx"))
-    if len(packs) != 1 or not packs[0].with_suffix(".pack").is_file():
-        return False
-    wanted = {line.partition(b" ")[0] for line in listed.splitlines()}
-    if {name.hex().encode() for name in _names(packs[0], repository.object_format)} != wanted:
-        return False
-    for path in (packs[0].with_suffix(".pack"), packs[0]):
-        with path.open("rb") as source, (folder / path.name).open("xb") as target:
-            while os.copy_file_range(source.fileno(), target.fileno(), 1 << 30):
-                pass
-    return True
-
-
-def _names(index: Path, object_format: str) -> list[bytes]:
-    """Read which objects a pack has from its list; nothing where the list is of another form."""
-    said = index.read_bytes()
-    width = OBJECT_FORMATS[object_format] // 2
-    count = int.from_bytes(said[_IDX_NAMES - 4 : _IDX_NAMES], "big")
-    if not said.startswith(_IDX) or len(said) < _IDX_NAMES + count * width:
-        return []
-    return [said[start : start + width] for start in range(_IDX_NAMES, _IDX_NAMES + count * width, width)]
 
 
 def digest_of(pack: Path) -> str:

@@ -83,6 +83,8 @@ class _Taking:
             self._begin_packing(self._repository)
         if self._past is not None:  # while git lists
             self._looker.look_ahead([name for name, _, _ in self._past.rooms])
+        elif self._repository is not None:
+            self._looker.look_around(self._repository.is_listing)
         key = self._key()
         return self._as_before(key) or self._anew(key)
 

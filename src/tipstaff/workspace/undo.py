@@ -8,7 +8,7 @@ next one brings the folder back to what was there before. A record of which noth
 import fcntl
 import os
 import shutil
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from hashlib import sha256
 from pathlib import Path
@@ -76,6 +76,37 @@ def held(applied: Path, run_id: str, target: str) -> Iterator["Record"]:
 def is_recorded(applied: Path, run_id: str, target: str) -> bool:
     """Say whether there is a record of this run in this folder."""
     return (_folder(applied, run_id, target) / "record.json").exists()
+
+
+def forget_missing(applied: Path, known: Callable[[str], bool]) -> int:
+    """Remove the records of runs that are not `known` any more; gives how many.
+
+    One that is held, or half-way, stays: it alone says how the folder was.
+    """
+    removed = 0
+    for run in sorted(applied.iterdir()) if applied.is_dir() else ():
+        if run.is_dir() and not run.is_symlink() and not known(run.name):
+            removed += sum(_forgotten(folder, run.name) for folder in sorted(run.iterdir()))
+    return removed
+
+
+def _forgotten(folder: Path, run_id: str) -> bool:
+    """Remove one record, if nobody needs it; one that cannot be read stays for a person to look at."""
+    try:
+        descriptor = os.open(folder / "lock", os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC)
+    except OSError:
+        return False
+    try:
+        _lock(descriptor, run_id)
+        if Record(folder, "").written.state in UNFINISHED:
+            return False
+        (folder / "record.json").unlink(missing_ok=True)
+        _remove_empty(folder)
+    except StoreError:
+        return False
+    finally:
+        os.close(descriptor)
+    return True
 
 
 def _folder(applied: Path, run_id: str, target: str) -> Path:

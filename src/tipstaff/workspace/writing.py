@@ -246,7 +246,11 @@ class _Writing:
 
     def _make_again(self, name: bytes, was: os.stat_result) -> None:
         folder, last = self._target.place(name)
-        os.mkdir(last, 0o700, dir_fd=folder)
+        try:
+            os.mkdir(last, 0o700, dir_fd=folder)
+        except FileExistsError:
+            self._target.folder(name)  # somebody's folder by now serves as well; anything else does not
+            return
         made = self._target.folder(name)
         if os.geteuid() == 0:
             os.fchown(made, was.st_uid, was.st_gid)

@@ -153,7 +153,9 @@ async def test_a_change_that_cannot_be_kept_is_a_failed_transfer(carry, tier, ba
     (failed,) = events(told, "run.failed")
     assert failed["failure"] == "transfer_failed"
     assert "it had exited 0" in failed["message"]
-    assert (told.receipt["ending"], told.receipt["exitCode"]) == ("disk-limit", 153)
+    assert (told.receipt["ending"], told.receipt["exitCode"]) == ("setup-failed", 125)
+    assert told.receipt["executionStartedAt"]
+    assert events(told, "command.executed")[0]["exitCode"] == 125
 
 
 async def test_a_live_workspace_whose_change_is_lost_ends_as_it_did(carry, tier, base, tmp_path):

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as some
 
 from tests.unit.workspace.bringing import Thing, Tree, bring, fill, link, planned, program, ran, revert, seen
-from tipstaff.errors import InputError, UsageError
+from tipstaff.errors import InputError, TipstaffError, UsageError
 from tipstaff.model.changes import FILE, Change
 from tipstaff.workspace.apply import Selection, choose, is_in_git
 from tipstaff.workspace.beneath import Beneath
@@ -241,15 +241,44 @@ def test_a_step_that_fails_takes_the_others_back(tmp_path):
 
 
 @pytest.mark.only_if(os.geteuid() != 0, "root writes into every folder")
-def test_a_read_only_folder_is_an_error_that_changes_nothing(tmp_path):
-    """A folder that cannot be written rolls everything back."""
+@pytest.mark.parametrize("closed", ["", "deep/er", "fold"])
+def test_a_read_only_folder_is_an_error_that_changes_nothing(tmp_path, closed):
+    """A folder that cannot be written, first or last, rolls everything back; open again, it takes everything."""
     folder = fill(tmp_path / "target", WAS)
-    (folder / "deep" / "er").chmod(0o555)
+    (folder / closed).chmod(0o555)
     try:
-        with pytest.raises(NotAppliedError, match="nothing was changed"):
+        with pytest.raises(NotAppliedError, match="Permission denied: nothing was changed"):
             bring(ran(WAS, BECOMES), folder, tmp_path)
     finally:
-        (folder / "deep" / "er").chmod(0o755)
+        (folder / closed).chmod(0o755)
+
+    assert seen(folder) == WAS
+    bring(ran(WAS, BECOMES), folder, tmp_path)
+    assert seen(folder) == BECOMES
+
+
+def test_a_read_only_file_is_replaced_and_stays_read_only(tmp_path):
+    """As with git, a file's rights keep nobody from replacing it in a folder of their own; they stay as they are."""
+    was: Tree = {b"edit": Thing(b"one\n", FILE | 0o444), b"gone": Thing(b"x", FILE | 0o400)}
+    folder = fill(tmp_path / "target", was)
+
+    bring(ran(was, {b"edit": Thing(b"two\n", FILE | 0o444)}), folder, tmp_path)
+    assert seen(folder) == {b"edit": Thing(b"two\n", FILE | 0o444)}
+
+    revert(folder, tmp_path)
+    assert seen(folder) == was
+
+
+@pytest.mark.only_if(os.geteuid() != 0, "root reads every file")
+def test_a_file_that_cannot_be_read_is_an_error_that_changes_nothing(tmp_path):
+    """What cannot be compared with what was there is not written over."""
+    folder = fill(tmp_path / "target", WAS)
+    (folder / "edit").chmod(0)
+    try:
+        with pytest.raises((OSError, TipstaffError), match="Permission denied"):
+            bring(ran(WAS, BECOMES), folder, tmp_path)
+    finally:
+        (folder / "edit").chmod(0o644)
 
     assert seen(folder) == WAS
 

@@ -142,6 +142,16 @@ def test_names_in_git_directories_are_refused_again(repo, name):
     assert points_to(repository(repo), "refs/heads/agent/fix") == ""
 
 
+@pytest.mark.parametrize("name", [b".gitmodules", b"sub/.gitattributes", b".gitignore", b".Mailmap"])
+def test_links_where_git_reads_files_are_refused(repo, name):
+    """Git may refuse to check out such a link, so that no branch has one; a plain file of that name is taken."""
+    with pytest.raises(RefusedError, match="is a link, and git may refuse to check out a link of this name"):
+        made(repo, ran({}, {name: link(b"elsewhere")}))
+
+    assert git(repo, "branch", "--list", "agent/fix") == ""
+    assert made(repo, ran({}, {name: Thing(b"")})).commit
+
+
 def test_it_begins_at_the_runs_own_commit(repo):
     """The commit that the run began from is the parent, though the branch went on; one that is not there is told."""
     first = git(repo, "rev-parse", "HEAD")

@@ -6,6 +6,7 @@ import pytest
 
 from tests.unit.workspace.bringing import Thing, Tree, fill, link, planned, program, ran, seen
 from tipstaff.model.changes import FILE
+from tipstaff.workspace.apply import plan_apply
 from tipstaff.workspace.beneath import Beneath
 from tipstaff.workspace.divergence import account, present
 
@@ -73,6 +74,33 @@ def test_looking_changes_nothing(tmp_path):
     planned(ran(WAS, BECOMES), folder)
 
     assert seen(folder) == WAS
+
+
+@pytest.mark.parametrize(
+    ("here", "stands_in_the_way"), [(WAS[b"file"], True), (Thing(b"mine\n"), True), (BECOMES[b"file"], False)]
+)
+def test_what_was_edited_while_the_run_went_on_is_a_conflict(tmp_path, here, stands_in_the_way):
+    """Such a file fits only when it is as the run left it: that it is as the record says means nothing."""
+    folder = fill(tmp_path / "target", {**WAS, b"file": here})
+    with Beneath(folder) as target:
+        plan = plan_apply(ran(WAS, BECOMES).changes, target, edited={b"file"})
+
+    assert [one.name for one in plan.conflicts] == [b"file"] * stands_in_the_way
+    assert [step.name for step in plan.steps] == [b"new", b"under/new"]
+
+
+def test_what_was_not_edited_is_none(tmp_path):
+    """The twin: an edit of another name stands in nobody's way."""
+    with Beneath(fill(tmp_path / "target", WAS)) as target:
+        assert plan_apply(ran(WAS, BECOMES).changes, target, edited={b"folder/inner"}).conflicts == []
+
+
+def test_a_conflict_with_an_unknown_beginning_says_so(tmp_path):
+    """The account does not pretend to know what was there before the run."""
+    with Beneath(fill(tmp_path / "target", WAS)) as target:
+        (conflict,) = plan_apply(ran(WAS, BECOMES).changes, target, edited={b"file"}).conflicts
+
+    assert account(conflict)[1] == "  before the run: not known: it was edited here while the run went on"
 
 
 def test_links_are_not_followed(tmp_path):

@@ -22,6 +22,9 @@ def hazards(becomes: Tree, was: Tree | None = None, setuid: tuple[bytes, ...] = 
     [
         (b".gitattributes", "git"),
         (b"sub/.gitmodules", "git"),
+        (b".gitconfig", "git"),
+        (b".githooks/pre-push", "hooks"),
+        (b"lefthook.yml", "hooks"),
         (b".vscode/tasks.json", "editor"),
         (b".idea/workspace.xml", "editor"),
         (b".devcontainer/devcontainer.json", "editor"),
@@ -150,6 +153,22 @@ def test_a_file_that_becomes_executable_is_named():
 def test_links_that_lead_out_are_named(name, goal, is_one):
     """A link is a hazard if, and only if, it is absolute or climbs out of the folder."""
     assert (found({name: link(goal)}) == [(name, "link")]) is is_one
+
+
+@pytest.mark.parametrize(
+    "name", [b".gitmodules", b"sub/.gitattributes", b".GITIGNORE", b".mailmap", b".git\xe2\x80\x8cignore"]
+)
+def test_links_where_git_reads_files_are_named(name):
+    """A link in the place of a file that git reads is named, in every spelling that a file system may take for it."""
+    assert "git reads no link of this name, and may refuse to check it out" in [
+        one.why for one in hazards({name: link(b"elsewhere")})
+    ]
+
+
+@pytest.mark.parametrize("name", [b".gitignore", b"sub/.mailmap"])
+def test_plain_files_that_git_reads_are_not(name):
+    """A file that only says what to leave out, or who is who, is no hazard; nor is a link of another name."""
+    assert found({name: Thing(b"x"), b"gitignore": link(b"x")}) == []
 
 
 def test_a_link_whose_goal_is_not_known_is_named():

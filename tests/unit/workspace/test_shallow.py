@@ -156,22 +156,3 @@ def test_a_repository_with_an_odd_branch_is_detached(project):
     assert captured.manifest["git"]["ref"] is None
     assert captured.manifest["git"]["commit"] == commit
     assert "which is no branch" in captured.notices[0]
-
-
-@pytest.mark.parametrize("is_shallow", [True, False])
-def test_a_shallow_clone_is_not_packed_again(project, tmp_path, is_shallow):
-    """A pack that has one commit's objects and no others is copied as it is; one that has more is not."""
-    words = ("--depth=1", "--quiet") if is_shallow else ("--quiet",)
-    git(tmp_path, "clone", *words, f"file://{project.folder}", "clone")
-    git(tmp_path / "clone", "repack", "--quiet", "-a", "-d")
-    theirs = next((tmp_path / "clone/.git/objects/pack").glob("*.pack"))
-    project.folder = tmp_path / "clone"
-
-    base = project.base()
-    ours = next((base / ".git/objects/pack").glob("*.pack"))
-
-    assert (ours.read_bytes() == theirs.read_bytes()) is is_shallow
-    assert ours.stat().st_ino != theirs.stat().st_ino
-    assert git(base, "fsck", "--full", "--strict") == b""
-    assert git(base, "log", "--format=%s") == b"commit 2\n"
-    assert git(base, "status", "--porcelain") == b""

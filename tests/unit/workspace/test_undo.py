@@ -7,12 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from tests.unit.workspace.bringing import BECOMES, RUN, WAS, bring, fill, planned, ran, revert, seen
+from tests.unit.workspace.bringing import BECOMES, RUN, WAS, Thing, bring, fill, planned, ran, revert, seen
 from tipstaff.errors import BusyError, StoreError
-from tipstaff.workspace.apply import Selection
+from tipstaff.workspace.apply import Selection, plan_apply
 from tipstaff.workspace.beneath import Beneath
 from tipstaff.workspace.divergence import DivergedError
-from tipstaff.workspace.undo import held, is_recorded
+from tipstaff.workspace.undo import forget_missing, held, is_recorded
+from tipstaff.workspace.writing import NotAppliedError
 
 # Ends itself in the middle of the moves, as a machine does that loses power.
 CUT_SHORT = """
@@ -70,6 +71,94 @@ def test_a_revert_that_was_killed_is_finished(root, tmp_path, moves):
 
     assert recover(tmp_path)
     assert seen(folder) == WAS
+
+
+@pytest.mark.parametrize("which", ["apply", "revert"])
+def test_wherever_a_process_dies_the_folder_is_whole_again(root, tmp_path, which):
+    """Killed at any name that it looks up, an apply or a revert leaves what the next process can put right."""
+    words = [sys.executable, "-m", "tests.unit.workspace.cutting", which, str(tmp_path)]
+    done = subprocess.run(words, cwd=root, check=True, timeout=60, capture_output=True)
+
+    rooms = [tmp_path / str(number + 1) for number in range(int(done.stdout))]
+    assert len(rooms) > 20
+    for room in rooms[:-1]:
+        recover(room)
+        assert seen(room / "target") in ((WAS,) if which == "apply" else (WAS, BECOMES)), room.name
+    assert seen(rooms[-1] / "target") == (BECOMES if which == "apply" else WAS)
+
+
+def test_a_process_that_dies_while_contents_are_laid_beside_has_changed_nothing(tmp_path):
+    """Before the first name changes, no name of the folder has changed, and what was begun goes away."""
+    folder, run = fill(tmp_path / "target", WAS), ran(WAS, BECOMES)
+    left = iter((run.contents(b"a"),))
+
+    with pytest.raises(StopIteration):
+        bring(run._replace(contents=lambda _: next(left)), folder, tmp_path)  # type: ignore[arg-type]  # it gives contents too
+
+    assert seen(folder) == WAS
+    assert not (tmp_path / "applied").exists()
+
+
+def test_what_cannot_be_taken_back_is_named_and_kept(tmp_path):
+    """Where somebody's new file is in the way back, it stays, the old one is kept, and a later try puts it right."""
+    folder, run = fill(tmp_path / "target", WAS), ran(WAS, {b"a": WAS[b"a"], b"b": Thing(b"is b\n")})
+    with Beneath(folder) as target:
+        plan = plan_apply(run.changes, target)
+
+    with Meddled(folder) as target, held(tmp_path / "applied", RUN, str(folder)) as record:
+        target.at = b"b"
+        with pytest.raises(NotAppliedError, match="could not be taken back for c/d; what was there lies in") as failed:
+            record.bring(target, plan.steps, run.contents)
+
+    assert failed.value.left == (b"c/d",)
+    assert (folder / "c" / "d").read_bytes() == b"mine\n"
+    with pytest.raises(DivergedError, match="nothing was undone; the old contents are in"):
+        recover(tmp_path)
+    (folder / "c" / "d").unlink()
+    (folder / "b").write_bytes(WAS[b"b"].content)
+    assert recover(tmp_path)
+    assert seen(folder) == WAS
+
+
+class Meddled(Beneath):
+    """A folder in which somebody puts a file and saves another, at the worst time: when a name is to be moved."""
+
+    at = b""
+
+    def place(self, name: bytes, *, make: bool = False) -> tuple[int, bytes]:
+        """Look up a name; before `at`, once the deleted file is gone, meddle."""
+        gone = Path(f"/proc/self/fd/{self.descriptor}") / "c" / "d"
+        if name == self.at and not gone.exists():
+            gone.parent.mkdir(exist_ok=True)
+            gone.write_bytes(b"mine\n")
+            (gone.parent.parent / "b").write_bytes(b"mine too\n")
+            self.at = b""
+        return super().place(name, make=make)
+
+
+@pytest.mark.parametrize("known", [True, False])
+def test_records_of_runs_that_are_gone_are_forgotten(tmp_path, known):
+    """The record of a run that is not known any more goes, with the old contents in it; that of a known one stays."""
+    folder = fill(tmp_path / "target", WAS)
+    bring(ran(WAS, BECOMES), folder, tmp_path)
+
+    forgotten = forget_missing(tmp_path / "applied", lambda run_id: known and run_id == RUN)
+
+    assert forgotten == (0 if known else 1)
+    assert (tmp_path / "applied").exists() is known
+    assert seen(folder) == BECOMES
+
+
+def test_records_that_are_needed_are_not_forgotten(root, tmp_path):
+    """A record that is held, or that was cut short, stays, though its run is gone."""
+    folder = fill(tmp_path / "target", WAS)
+    cut_short(root, tmp_path, 2)
+    assert forget_missing(tmp_path / "applied", lambda _: False) == 0
+    assert recover(tmp_path)
+    with held(tmp_path / "applied", RUN, str(folder)):
+        assert forget_missing(tmp_path / "applied", lambda _: False) == 0
+    assert forget_missing(tmp_path / "applied", lambda _: False) == 1
+    assert forget_missing(tmp_path / "applied", lambda _: False) == 0
 
 
 def test_after_a_crash_what_somebody_changed_is_kept(root, tmp_path):

@@ -12,21 +12,32 @@ Example:
 
 import argparse
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from tipstaff.doors.cli.bringing import Bringing, Goal, bringing_of, goal_of, hazard_json, refuse_unknown, wished
-from tipstaff.doors.cli.desk import add_run, find, is_refused_request, opened
+from tipstaff.doors.cli.bringing import (
+    Bringing,
+    Goal,
+    UnprovenError,
+    bringing_of,
+    called,
+    change_of,
+    edited_of,
+    goal_of,
+    hazard_json,
+    refuse_unknown,
+    refused,
+    run_of,
+    wished,
+)
+from tipstaff.doors.cli.desk import add_run, opened
 from tipstaff.doors.cli.hazards import ask_about
 from tipstaff.doors.cli.output import complain, emit_json, say
-from tipstaff.errors import NotFoundError, RefusedError, TipstaffError, UsageError
-from tipstaff.evidence import verify
+from tipstaff.errors import RefusedError, UsageError
 from tipstaff.home import Home, locate
-from tipstaff.keys.known import read_known_keys
 from tipstaff.model import names
 from tipstaff.model.changes import Change
-from tipstaff.plane.changes import Kept
 from tipstaff.workspace.apply import Plan, Selection, Skipped, plan_apply
 from tipstaff.workspace.beneath import Beneath
 from tipstaff.workspace.divergence import Conflict, DivergedError, account
@@ -37,6 +48,7 @@ LETTERS: Final = {"added": "A", "changed": "M", "deleted": "D", "mode": "M"}
 WAYS_ON: Final = (
     "take it to a branch with --branch NAME, a part of it with --only PATH, or another folder with --to DIR"
 )
+PART_OF_IT: Final = "take it to a branch with --branch NAME, or the others with --only PATH"
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -62,32 +74,31 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Bring it, or take it away."""
     home = locate(os.environ)
-    with opened() as plane:
-        run_id = find(plane, args.run)
-        if is_refused_request(run_id):
-            raise NotFoundError(f"{run_id} was refused: nothing ran", hint=f"see: tipstaff why {run_id}")
-        kept = plane.changes(run_id)
-    goal = goal_of(run_id, args.to, kept.contract, home)
     if args.revert:
-        return _revert(args, goal)
-    if problems := _problems(kept, home):
-        error = TipstaffError(f"the proof of {run_id} is not valid: nothing was brought", hint="see: tipstaff verify")
-        return _refused(args, error, problems, problems=problems)
+        return _revert(args, _brought_to(args, home))
+    try:
+        run_id, kept = change_of(args.run, home)
+    except UnprovenError as error:
+        return refused(args, error, error.problems, problems=error.problems)
+    goal = goal_of(run_id, args.to, kept.contract, home)
     bringing = bringing_of(goal, kept, Selection(wished(args.only), args.ignored))
     refuse_unknown(kept.changes, wished(args.accept))
     if not args.json:
         for one in bringing.chosen.skipped:
-            complain(f"tipstaff: not brought: {names.shown(one.change.name)}: {one.why}")
+            complain(f"tipstaff: not brought: {called(one.change.name)}: {one.why}")
     try:
         return _to_branch(args, bringing) if args.branch is not None else _to_folder(args, bringing)
     except RefusedError as error:
         skipped = map(_skipped_json, bringing.chosen.skipped)
-        return _refused(args, error, hazards=map(hazard_json, bringing.hazards), skipped=skipped)
+        return refused(args, error, hazards=map(hazard_json, bringing.hazards), skipped=skipped)
 
 
-def _problems(kept: Kept, home: Home) -> list[str]:
-    report = verify(kept.bundle, known=read_known_keys(home.known_keys))
-    return [] if report.verdict == "valid" else [str(problem) for problem in report.problems] or [report.verdict]
+def _brought_to(args: argparse.Namespace, home: Home) -> Goal:
+    """Find what is to be undone; with --to the record of it is enough, also when the run was pruned since."""
+    with opened() as plane:
+        run_id = run_of(plane, args.run)
+        contract = {} if args.to is not None else plane.run(run_id)["contract"]
+    return goal_of(run_id, args.to, contract, home)
 
 
 def _to_branch(args: argparse.Namespace, bringing: Bringing) -> int:
@@ -106,7 +117,7 @@ def _to_folder(args: argparse.Namespace, bringing: Bringing) -> int:
     with Beneath(goal.target) as target:
         if not args.dry_run:
             _recover(goal, target)
-        plan = plan_apply(changes, target, umask=_umask())
+        plan = plan_apply(changes, target, umask=_umask(), edited=edited_of(bringing.kept))
         if plan.conflicts:
             return _diverged(args, bringing, plan, target)
         if plan.steps and not args.dry_run:
@@ -142,37 +153,29 @@ def _diverged(args: argparse.Namespace, bringing: Bringing, plan: Plan, target: 
     explanation = Explanation(bringing.kept, bringing.content, target)
     lines = [line for conflict in plan.conflicts for line in explanation.lines(conflict)]
     error = DivergedError(
-        f"in {bringing.goal.target} {_counted(plan.conflicts)} not as when the run began: nothing was brought",
-        hint=WAYS_ON,
+        f"in {bringing.goal.target} {_counted(plan.conflicts)}: nothing was brought",
+        hint=PART_OF_IT if all(conflict.unknown for conflict in plan.conflicts) else WAYS_ON,
     )
-    return _refused(args, error, lines, conflicts=map(_conflict_json, plan.conflicts))
+    return refused(args, error, lines, conflicts=map(_conflict_json, plan.conflicts))
 
 
 def _counted(conflicts: Sequence[Conflict]) -> str:
-    return "1 name is" if len(conflicts) == 1 else f"{len(conflicts)} names are"
+    count, were = ("1 name", "was") if len(conflicts) == 1 else (f"{len(conflicts)} names", "were")
+    if all(conflict.unknown for conflict in conflicts):
+        return f"{count} {were} edited while the run went on"
+    return f"{count} {'is' if were == 'was' else 'are'} not as when the run began"
 
 
 def _conflict_json(conflict: Conflict) -> Json:
-    sides = {"before": conflict.base, "here": conflict.here.side, "after": conflict.now}
+    before = None if conflict.unknown else conflict.base
+    sides = {"before": before, "here": conflict.here.side, "after": conflict.now}
     told = {name: side._asdict() if side else None for name, side in sides.items()}
-    return {**names.spelled(conflict.name), **told, "found": str(conflict.here)}
+    unknown = {"unknown": conflict.unknown} if conflict.unknown else {}
+    return {**names.spelled(conflict.name), **told, "found": str(conflict.here), **unknown}
 
 
 def _skipped_json(skipped: Skipped) -> Json:
     return {**names.spelled(skipped.change.name), "why": skipped.why}
-
-
-def _refused(
-    args: argparse.Namespace, error: TipstaffError, lines: Sequence[str] = (), **reasons: Iterable[object]
-) -> int:
-    """Tell every reason, then the sentence."""
-    if args.json:
-        told = {"kind": type(error).__name__, "message": error.message, "hint": error.hint}
-        emit_json({"error": told, **{what: list(items) for what, items in reasons.items()}})
-        return error.exit_code
-    for line in lines:
-        complain(line)
-    raise error
 
 
 def _revert(args: argparse.Namespace, goal: Goal) -> int:
@@ -185,7 +188,7 @@ def _revert(args: argparse.Namespace, goal: Goal) -> int:
             return _undo(args, goal, target)
         except DivergedError as error:
             lines = [line for conflict in error.conflicts for line in account(conflict)]
-            return _refused(args, error, lines, conflicts=map(_conflict_json, error.conflicts))
+            return refused(args, error, lines, conflicts=map(_conflict_json, error.conflicts))
 
 
 def _undo(args: argparse.Namespace, goal: Goal, target: Beneath) -> int:
@@ -236,7 +239,7 @@ def _tell(args: argparse.Namespace, bringing: Bringing, brought: Sequence[Change
         say(line)
     if args.dry_run:
         for hazard in bringing.hazards:
-            complain(f"tipstaff: would be asked about: {names.shown(hazard.name)}: {hazard.kind}: {hazard.why}")
+            complain(f"tipstaff: would be asked about: {called(hazard.name)}: {hazard.kind}: {hazard.why}")
     complain(f"tipstaff: {_summary(args, bringing, brought)}")
     return 0
 
@@ -247,9 +250,9 @@ def _listed(brought: Sequence[Change]) -> Iterator[str]:
     origins = {change.origin for change in brought if change.origin in gone}
     for change in brought:
         if change.origin in origins and change.origin is not None:
-            yield f"R  {names.shown(change.origin)} => {names.shown(change.name)}"
+            yield f"R  {called(change.origin)} => {called(change.name)}"
         elif change.name not in origins:
-            yield f"{LETTERS[change.status]}  {names.shown(change.name)}"
+            yield f"{LETTERS[change.status]}  {called(change.name)}"
 
 
 def _summary(args: argparse.Namespace, bringing: Bringing, brought: Sequence[Change]) -> str:

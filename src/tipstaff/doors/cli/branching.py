@@ -19,6 +19,7 @@ from tipstaff.workspace.branch import (
     person,
     points_to,
     reference,
+    refuse_unfit,
     repository,
 )
 from tipstaff.workspace.undo import Record, held
@@ -33,6 +34,7 @@ def bring_to_branch(bringing: Bringing, name: str, *, dry_run: bool) -> str:
     directory = repository(Path(bringing.goal.target))
     ref = reference(name)
     parent = first_commit(directory, _began_at(bringing.kept.contract))
+    refuse_unfit(bringing.chosen.changes)
     if dry_run:
         if points_to(directory, ref):
             raise UsageError(f"the branch {name} exists", hint="give another name, or delete it first")

@@ -1,18 +1,26 @@
-"""What `diff` and `apply` share: names that somebody typed, the contents of a run, its hazards, and where it goes."""
+"""What `diff` and `apply` share: a run's change with its proof checked, names, contents, hazards, and where it goes."""
 
+import argparse
 import os
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from tipstaff.doors.cli.desk import find, is_refused_request, opened
+from tipstaff.doors.cli.output import complain, emit_json
+from tipstaff.doors.cli.quoting import shown_name
 from tipstaff.doors.folders import Surroundings, granted_folder
-from tipstaff.errors import NotFoundError, UsageError
+from tipstaff.errors import NotFoundError, TipstaffError, UsageError
+from tipstaff.evidence import verify
 from tipstaff.home import Home
+from tipstaff.keys.known import read_known_keys
 from tipstaff.model import names
 from tipstaff.model.changes import Change
+from tipstaff.plane import Plane
 from tipstaff.plane.changes import Kept
 from tipstaff.workspace.apply import Chosen, Selection, choose, within
 from tipstaff.workspace.contents import Content, Contents
+from tipstaff.workspace.gathering import MOST_NAMED
 from tipstaff.workspace.hazards import Hazard
 from tipstaff.workspace.hazards import find as find_hazards
 
@@ -37,6 +45,37 @@ class Bringing(NamedTuple):
     hazards: list[Hazard]
 
 
+class UnprovenError(TipstaffError):
+    """A run whose proof does not hold: nothing of it is shown or brought."""
+
+    def __init__(self, message: str, problems: Iterable[str], *, hint: str = "") -> None:
+        super().__init__(message, hint=hint)
+        self.problems = tuple(problems)
+
+
+def run_of(plane: Plane, word: str) -> str:
+    """Give the id of the run that a word names; NotFoundError for a request that never became one."""
+    name = find(plane, word)
+    if is_refused_request(name):
+        raise NotFoundError(f"{name} was refused: nothing ran", hint=f"see: tipstaff why {name}")
+    return name
+
+
+def change_of(word: str, home: Home) -> tuple[str, Kept]:
+    """Read what a run changed, with the run's id; UnprovenError when its proof does not hold."""
+    with opened() as plane:
+        run_id = run_of(plane, word)
+        kept = plane.changes(run_id)
+    report = verify(kept.bundle, known=read_known_keys(home.known_keys))
+    if report.verdict != "valid":
+        raise UnprovenError(
+            f"the proof of {run_id} is not valid: nothing of it is shown or brought",
+            [str(problem) for problem in report.problems] or [report.verdict],
+            hint=f"see: tipstaff bundle {run_id} | tipstaff verify -",
+        )
+    return run_id, kept
+
+
 def goal_of(run_id: str, wish: str | None, contract: Json, home: Home) -> Goal:
     """Find the folder: the one that was named, or the one that the run was started for."""
     folder = wish if wish is not None else contract.get("files", {}).get("workspace")
@@ -49,10 +88,8 @@ def goal_of(run_id: str, wish: str | None, contract: Json, home: Home) -> Goal:
 def bringing_of(goal: Goal, kept: Kept, selection: Selection) -> Bringing:
     """Choose what is brought, or say why there is nothing to bring."""
     run_id = goal.run_id
-    if kept.contract.get("files", {}).get("inPlace"):
-        raise UsageError(f"{run_id} worked in place: what it changed is there already")
-    if kept.summary.get("problem"):
-        raise NotFoundError(f"{run_id}: {kept.summary['problem']}; its content is not kept")
+    if kept.problem:
+        raise NotFoundError(f"{run_id}: {kept.problem}", hint=f"see: tipstaff show {run_id}")
     if not kept.changes:
         raise UsageError(f"{run_id} changed nothing", hint=f"see: tipstaff show {run_id}")
     chosen, content = choose(kept.changes, selection), contents_of(kept)
@@ -61,6 +98,11 @@ def bringing_of(goal: Goal, kept: Kept, selection: Selection) -> Bringing:
             f"the contents that {run_id} left are not kept any more", hint="its receipt has the digests"
         )
     return Bringing(goal, kept, chosen, content, hazards_of(kept, chosen.changes, content))
+
+
+def called(name: bytes) -> str:
+    """Write out a name for people."""
+    return shown_name(names.shown(name))
 
 
 def wished(words: Sequence[str]) -> tuple[bytes, ...]:
@@ -76,7 +118,15 @@ def refuse_unknown(changes: Sequence[Change], wishes: Sequence[bytes]) -> None:
     """Refuse a name that the run did not change."""
     for wish in wishes:
         if not any(within(change.name, (wish,)) for change in changes):
-            raise UsageError(f"the run changed nothing that is called {names.shown(wish)}")
+            raise UsageError(f"the run changed nothing that is called {called(wish)}", hint="see: tipstaff diff")
+
+
+def edited_of(kept: Kept) -> frozenset[bytes]:
+    """Name what was edited in the live folder while the run went on; all, where the record had no room for all."""
+    edited = frozenset(kept.named("edited"))
+    if len(edited) < MOST_NAMED:
+        return edited
+    return frozenset(change.name for change in kept.changes if change.base is not None)
 
 
 def contents_of(kept: Kept) -> Content | None:
@@ -91,10 +141,22 @@ def _has_contents(kept: Kept) -> bool:
 def hazards_of(kept: Kept, changes: Sequence[Change], content: Content | None) -> list[Hazard]:
     """Find what the host would execute later among these changes."""
     chosen = {change.name for change in changes}
-    setuid = [name for one in kept.summary.get("setuid", ()) if (name := names.read(one)) in chosen]
-    return find_hazards(changes, content, setuid)
+    return find_hazards(changes, content, [name for name in kept.named("setuid") if name in chosen])
 
 
 def hazard_json(hazard: Hazard) -> Json:
     """Spell a hazard for a program."""
     return {**names.spelled(hazard.name), "kind": hazard.kind, "why": hazard.why}
+
+
+def refused(
+    args: argparse.Namespace, error: TipstaffError, lines: Iterable[str] = (), **reasons: Iterable[object]
+) -> int:
+    """Tell every reason, then the sentence."""
+    if args.json:
+        told = {"kind": type(error).__name__, "message": error.message, "hint": error.hint}
+        emit_json({"error": told, **{what: list(items) for what, items in reasons.items()}})
+        return error.exit_code
+    for line in lines:
+        complain(line)
+    raise error

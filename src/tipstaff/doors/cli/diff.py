@@ -1,8 +1,9 @@
 """`tipstaff diff`: print what a run changed in its workspace, before anybody brings it back with `tipstaff apply`.
 
-What is not in the diff is named behind it, on stderr: what was withheld or lost a secret, what is too large, what the
-repository ignores. On a terminal, characters that move, hide or reverse text are shown as escapes; into a pipe the diff
-goes as it is, so that git can read it.
+The proof of the run is checked first. Whatever is not in the diff is named behind it, on stderr: what was withheld or
+lost a secret, what is large, rights that git has no word for, what was edited here meanwhile, what the repository
+ignores. On a terminal, characters that move, hide or reverse text are shown as escapes; into a pipe the diff goes as it
+is, so that git can read it. Exit code 66: what the run changed is not known, or not kept.
 
 Example:
   tipstaff diff last
@@ -12,26 +13,37 @@ Example:
 import argparse
 import os
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Container, Iterator, Sequence
 from typing import Any, Final
 
-from tipstaff.doors.cli.bringing import contents_of, hazard_json, hazards_of, refuse_unknown, wished
-from tipstaff.doors.cli.desk import add_run, find, is_refused_request, opened
+from tipstaff.doors.cli.bringing import (
+    UnprovenError,
+    called,
+    change_of,
+    contents_of,
+    edited_of,
+    hazard_json,
+    hazards_of,
+    refuse_unknown,
+    refused,
+    wished,
+)
+from tipstaff.doors.cli.desk import add_run
+from tipstaff.doors.cli.diffstat import PAINTS, PLAIN, names_in, rights, stat_lines
 from tipstaff.doors.cli.log import write
 from tipstaff.doors.cli.output import complain, emit_json, printable
 from tipstaff.doors.cli.wording import size
 from tipstaff.errors import NotFoundError
-from tipstaff.model import names
+from tipstaff.home import locate
 from tipstaff.model.changes import Change, to_event
 from tipstaff.plane.changes import Kept
-from tipstaff.workspace.apply import why_not, within
+from tipstaff.workspace.apply import EDITED, why_not, within
 from tipstaff.workspace.sections import Section, split
 
 Json = dict[str, Any]
-COLOURS: Final = {"head": "\x1b[1m", "hunk": "\x1b[36m", "+": "\x1b[32m", "-": "\x1b[31m"}
-PLAIN: Final = "\x1b[m"
 HEADS: Final = ("diff --git ", "--- ", "+++ ", "index ", "new file", "deleted file", "old mode", "new mode", "rename ")
-GRAPH: Final = 40  # the most marks behind a name
+HEAD: Final = "\x1b[1m"
+HUNK: Final = "\x1b[36m"
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -46,103 +58,99 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Print it."""
-    with opened() as plane:
-        name = find(plane, args.run)
-        if is_refused_request(name):
-            raise NotFoundError(f"{name} was refused: nothing ran", hint=f"see: tipstaff why {name}")
-        kept = plane.changes(name)
+    try:
+        name, kept = change_of(args.run, locate(os.environ))
+    except UnprovenError as error:
+        return refused(args, error, error.problems, problems=error.problems)
     wishes = wished(args.paths)
     changes = [change for change in kept.changes if not wishes or within(change.name, wishes)]
-    refuse_unknown(kept.changes, wishes)
     sections = [one for one in split(kept.diff or b"") if not wishes or _is_about(one, wishes)]
+    missing = _missing(name, kept, changes, sections)
     if args.json:
-        emit_json(_as_json(name, kept, changes, sections))
-        return 0
-    if not changes:
-        complain(f"tipstaff: {kept.summary.get('problem') or f'{name} changed nothing'}")
-        return 0
-    _refuse_unkept(name, kept, changes, sections)
-    colour = _wants_colour(args.color)
-    if args.stat:
-        _write("".join(f"{line}\n" for line in stat_lines(sections, colour=colour)).encode())
-    else:
-        _write(_shown(sections, colour=colour, raw=args.raw))
-    for line in left_out(kept, changes, ignored=args.ignored):
+        refuse_unknown(kept.changes, wishes)
+        emit_json({**_as_json(name, kept, changes, sections), "notKept": missing.message if missing else None})
+        return missing.exit_code if missing else 0
+    if missing:
+        raise missing
+    refuse_unknown(kept.changes, wishes)
+    _print(args, changes, sections)
+    told = list(left_out(kept, changes, names_in(sections), ignored=args.ignored))
+    for line in told if changes or told else [f"{name} changed nothing"]:
         complain(f"tipstaff: {line}")
     return 0
 
 
-def left_out(kept: Kept, changes: Sequence[Change], *, ignored: bool) -> Iterator[str]:
-    """Say what is not in the diff, and why."""
+def left_out(kept: Kept, changes: Sequence[Change], shown: Container[bytes], *, ignored: bool) -> Iterator[str]:
+    """Say what the diff does not, and why."""
+    large, edited = set(kept.named("large")), edited_of(kept)
     for change in changes:
-        if why := why_not(change, ignored=True):
-            yield f"not brought: {names.shown(change.name)}: {why}"
+        name, why = called(change.name), why_not(change, ignored=True)
+        if why:
+            yield f"not brought: {name}: {why}"
         elif change.ignored and ignored:
-            yield f"ignored: {change.status} {names.shown(change.name)}"
-    if kept.summary.get("diffProblem"):
-        yield f"the diff is not whole: {kept.summary['diffProblem']}"
-    for one in kept.summary.get("large", ()):
-        yield f"not shown, because it is large: {one['path']}"
-    count = kept.summary.get("ignored") or {}
-    if count.get("files") and not ignored:
-        yield f"{count['files']} files that the repository ignores ({size(count.get('bytes', 0))}): see --ignored"
+            yield f"ignored: {change.status} {name}"
+        if why or change.ignored:
+            continue
+        if change.name not in shown and change.status != "mode":
+            because = f", because it is large ({_amount(change)})" if change.name in large else ""
+            yield f"{change.status}, but not shown{because}: {name}"
+        if rights(change):
+            yield f"rights: {name}: {rights(change)}"
+        if change.name in edited:
+            yield f"apply will refuse: {name}: {EDITED}, so what the run began with is not known"
+    yield from _as_a_whole(kept.summary, ignored=ignored)
 
 
-def stat_lines(sections: Sequence[Section], *, colour: bool = False) -> Iterator[str]:
-    """Write out the size of each change, as git does."""
-    rows = [(_title(one), one) for one in sections]
-    width = max((len(title) for title, _ in rows), default=0)
-    most = max((one.added + one.deleted for one in sections), default=0)
-    for title, one in rows:
-        yield f" {title:<{width}} | {_graph(one, most, colour=colour)}".rstrip()
-    added, deleted = sum(one.added for one in sections), sum(one.deleted for one in sections)
-    yield f" {len(sections)} changed, +{added} -{deleted} lines"
+def _as_a_whole(summary: Json, *, ignored: bool) -> Iterator[str]:
+    if summary.get("diffProblem"):
+        yield f"the diff is not whole: {summary['diffProblem']}"
+    if summary.get("ignoredProblem"):
+        yield f"nothing counts as ignored by the repository: {summary['ignoredProblem']}"
+    count = summary.get("ignored") or {}
+    if count.get("files") and not count.get("kept", True):
+        yield f"{_files(count['files'])} that the repository ignores ({size(count.get('bytes', 0))}) are not kept"
+    elif count.get("files") and not ignored:
+        yield f"{_files(count['files'])} that the repository ignores ({size(count.get('bytes', 0))}): see --ignored"
+    if (summary.get("git") or {}).get("files"):
+        yield f"{_files(summary['git']['files'])} of git's own bookkeeping in .git: never brought"
 
 
-def _title(section: Section) -> str:
-    name, origin = (printable(names.shown(one)) for one in (section.name, section.origin))
-    return name if name == origin else f"{origin} => {name}"
+def _files(count: int) -> str:
+    return "1 file" if count == 1 else f"{count} files"
 
 
-def _graph(section: Section, most: int, *, colour: bool) -> str:
-    if section.binary:
-        return "binary"
-    added, deleted = (_scaled(count, most) for count in (section.added, section.deleted))
-    marks = "".join(_painted(mark, mark * count, colour=colour) for mark, count in (("+", added), ("-", deleted)))
-    return f"{section.added + section.deleted} {marks}{_modes(section)}"
-
-
-def _painted(paint: str, text: str, *, colour: bool) -> str:
-    return f"{COLOURS[paint]}{text}{PLAIN}" if colour and text and paint in COLOURS else text
-
-
-def _scaled(count: int, most: int) -> int:
-    return count if most <= GRAPH else -(-count * GRAPH // most)
-
-
-def _modes(section: Section) -> str:
-    said = dict(line.rsplit(b" ", 1) for line in section.text.split(b"\n", 4)[:4] if b" mode " in line)
-    old, new = said.get(b"old mode"), said.get(b"new mode")
-    return f" mode {old.decode()} => {new.decode()}" if old and new else ""
+def _amount(change: Change) -> str:
+    side = change.after or change.base
+    return size(side.size) if side else ""
 
 
 def _is_about(section: Section, wishes: Sequence[bytes]) -> bool:
     return within(section.name, wishes) or within(section.origin, wishes)
 
 
-def _refuse_unkept(name: str, kept: Kept, changes: Sequence[Change], sections: Sequence[Section]) -> None:
+def _missing(name: str, kept: Kept, changes: Sequence[Change], sections: Sequence[Section]) -> NotFoundError | None:
     """Say why there is no diff of changes that should have one."""
-    if kept.summary.get("problem"):
-        raise NotFoundError(f"{name}: {kept.summary['problem']}; its content is not kept")
+    if kept.problem:
+        return NotFoundError(f"{name}: {kept.problem}", hint=f"see: tipstaff show {name}")
     if kept.diff is None:
-        raise NotFoundError(f"what {name} changed is not kept any more", hint="its receipt still has the digests")
-    expected = [change for change in changes if not change.ignored and not change.withheld]
-    if expected and not sections and not any(change.kept for change in expected):
-        disclosure = kept.contract.get("disclosure")
-        raise NotFoundError(
-            f"{name} changed {len(changes)} files, whose content is not kept: its disclosure was {disclosure}",
+        return NotFoundError(f"what {name} changed is not kept any more", hint="its receipt still has the digests")
+    large = set(kept.named("large"))
+    wanting = [one for one in changes if not (one.ignored or one.withheld or one.name in large)]
+    if wanting and not sections and not kept.summary.get("diffProblem") and not any(one.kept for one in wanting):
+        return NotFoundError(
+            f"{name} changed {_files(len(wanting))}, whose content is not kept:"
+            f" its disclosure was {kept.contract.get('disclosure')}",
             hint=f"their names and digests: tipstaff diff {name} --json",
         )
+    return None
+
+
+def _print(args: argparse.Namespace, changes: Sequence[Change], sections: Sequence[Section]) -> None:
+    colour = _wants_colour(args.color)
+    if args.stat and changes:
+        _write("".join(f"{line}\n" for line in stat_lines(changes, sections, colour=colour)).encode())
+    elif not args.stat:
+        _write(_shown(sections, colour=colour, raw=args.raw))
 
 
 def _wants_colour(wish: str) -> bool:
@@ -168,10 +176,7 @@ def _line(line: str, *, colour: bool) -> str:
     safe = "\t".join(printable(part) for part in line.split("\t"))
     if not colour or not line:
         return safe
-    head = line.startswith(
-        ("diff --git ", "--- ", "+++ ", "index ", "new file", "deleted file", "old mode", "new mode")
-    )
-    paint = COLOURS["head"] if head else COLOURS["hunk"] if line.startswith("@@") else COLOURS.get(line[0], "")
+    paint = HEAD if line.startswith(HEADS) else HUNK if line.startswith("@@") else PAINTS.get(line[0], "")
     return f"{paint}{safe}{PLAIN}" if paint else safe
 
 

@@ -35,7 +35,9 @@ class Explanation:
         """Write out one conflict."""
         yield from account(conflict)
         old, new, here = self._old(conflict), self._new(conflict), self._here(conflict)
-        if old is not None:
+        if conflict.unknown and here is not None:  # what the run had before it is lost: only the two sides are left
+            yield from _told("apply", here, new)
+        elif old is not None:
             yield from _told("here", old, here)
             yield from _told("the run", old, new)
 

@@ -9,12 +9,18 @@ Example:
 """
 
 import argparse
+import os
 from typing import Any
 
 from tipstaff.doors.amounts import duration_ms, size_bytes
 from tipstaff.doors.cli.desk import opened
 from tipstaff.doors.cli.output import complain, emit_json, say
 from tipstaff.doors.cli.wording import size
+from tipstaff.home import locate
+from tipstaff.local.workspaces import UNUSED_SECONDS
+from tipstaff.plane import Plane
+from tipstaff.workspace.depot import Depot
+from tipstaff.workspace.undo import forget_missing
 
 Json = dict[str, Any]
 
@@ -32,6 +38,8 @@ def run(args: argparse.Namespace) -> int:
     down_to = None if args.down_to is None else size_bytes(args.down_to, "--down-to")
     with opened() as plane:
         told = plane.prune(older_than, down_to, dry=args.dry_run)
+        if not args.dry_run:
+            told |= _workspaces(plane, older_than)
     if args.json:
         emit_json(told)
     else:
@@ -39,11 +47,21 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
+def _workspaces(plane: Plane, older_than_ms: int | None) -> Json:
+    """Remove captured workspaces that no run uses, and what would undo the changes of runs that are gone."""
+    root = locate(os.environ).root
+    unused_seconds = UNUSED_SECONDS if older_than_ms is None else older_than_ms / 1000
+    forget_missing(root / "applied", lambda run_id: run_id in plane.named(run_id, 1))
+    return {"workspaces": Depot(root / "workspaces").tidy(unused_seconds) if (root / "workspaces").is_dir() else 0}
+
+
 def _tell(told: Json) -> None:
     verb = "would be" if told["dryRun"] else "were"
     say(f"{told['runs']} runs and {told['refusals']} refused requests {verb} removed")
     if told["artifactsOf"]:
         say(f"the output and files of {told['artifactsOf']} more runs {verb} removed; their proofs stay")
+    if told.get("workspaces"):
+        say(f"{told['workspaces']} captured workspaces that no run uses were removed")
     if told["earlierThanRetention"]:
         complain(f"tipstaff: {told['earlierThanRetention']} of them earlier than their contracts promise to keep them")
     if told["dryRun"]:

@@ -22,6 +22,11 @@ def quoted(argument: str) -> str:
     return f"$'{printable(doubled)}'"
 
 
+def shown_name(name: str) -> str:
+    """Quote the name of a file only where its end could not be seen, or where it holds what is not shown as it is."""
+    return name if name == name.strip() and printable(name) == name else quoted(name)
+
+
 def command_line(arguments: Iterable[str]) -> str:
     """Quote a whole command."""
     return " ".join(map(quoted, arguments))

@@ -15,6 +15,7 @@ from typing import Any, Final
 from tipstaff.doors.cli.desk import add_run, find, is_refused_request, opened
 from tipstaff.doors.cli.history import ended
 from tipstaff.doors.cli.output import emit_json, say
+from tipstaff.doors.cli.quoting import shown_name
 from tipstaff.doors.cli.terms import terms
 from tipstaff.doors.cli.wording import command_of, duration, moment, size
 
@@ -107,10 +108,42 @@ def _result(told: Json, receipt: Json, events: list[Json]) -> Iterator[str]:
     for event in events:
         if event["type"] == "network.connected":
             yield f"network:   {event['host']} {event['decision']}"
-        elif event["type"] == "file.changed":
-            yield f"changed:   {event['path']}"
+    yield from _changes(receipt, [event for event in events if event["type"] == "file.changed"])
     if told.get("failureMessage"):
         yield f"because:   {told['failureMessage']}"
+
+
+def _changes(receipt: Json, changes: list[Json]) -> Iterator[str]:
+    """Say what happened to each name, and to what is never brought back."""
+    for change in changes:
+        if change.get("withheld"):
+            word, said = "withheld", f"{_status(change)} {_name(change)}: {change['withheld']}"
+        elif change.get("ignored"):
+            word, said = "ignored", f"{_status(change)} {_name(change)}"
+        else:
+            word, said = _status(change), _name(change)
+        yield f"{word + ':':<10} {said}{' (a secret was in it)' if change.get('redacted') else ''}"
+    summary = receipt.get("changes") or {}
+    if summary.get("problem"):
+        yield f"changes:   {summary['problem']}; nothing of it can be applied"
+    elif receipt.get("ending") == "lost":
+        yield "changes:   not known, because its runner was lost"
+
+
+def _status(change: Json) -> str:
+    if "from" in change:
+        return "renamed"
+    status = str(change.get("status", "changed"))  # another writer's events do not say
+    return "rights" if status == "mode" else status
+
+
+def _name(change: Json) -> str:
+    name = shown_name(change["path"])
+    if "from" in change:
+        return f"{shown_name(change['from'])} => {name}"
+    if change.get("status") == "mode":
+        return f"{name}, {change['baseMode'][-3:]} => {change['mode'][-3:]}"
+    return name
 
 
 def _proof(told: Json, receipt: Json) -> Iterator[str]:

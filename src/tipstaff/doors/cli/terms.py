@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from tipstaff.doors.cli.quoting import quoted, spelled
+from tipstaff.plane.contract import EMPTY_TREE
 from tipstaff.policy.units import show_duration, show_size
 
 Json = dict[str, Any]
@@ -19,8 +20,9 @@ def terms(contract: Json) -> Iterator[str]:
     yield f"asked by:  {quoted(contract['requestedBy']['id'])} ({contract['requestedBy']['kind']})"
     if contract.get("purpose"):
         yield f"purpose:   {quoted(contract['purpose'])}"
-    yield f"workspace: {_workspace(files)}"
-    if files.get("captured"):
+    is_captured = contract["workspace"] != EMPTY_TREE
+    yield f"workspace: {_workspace(files, is_captured=is_captured)}"
+    if is_captured:
         yield from _captured(contract["workspace"])
     for path in files.get("readable", ()):
         yield f"may read:  {quoted(path)}"
@@ -61,9 +63,9 @@ def bounds(limits: Json) -> str:
     return ", ".join(said)
 
 
-def _workspace(files: Json) -> str:
+def _workspace(files: Json, *, is_captured: bool) -> str:
     if not files.get("workspace"):
-        return "an empty folder"
+        return "what was captured" if is_captured else "an empty folder"
     return quoted(files["workspace"]) + (", CHANGED IN PLACE" if files.get("inPlace") else ", as a copy")
 
 
@@ -72,8 +74,9 @@ def _captured(manifest: Json) -> Iterator[str]:
     commit = manifest.get("git", {}).get("commit") or (manifest["baseRef"] if "bundleHash" in manifest else None)
     state = f"commit {quoted(commit)}, and what was not committed" if commit else f"tree {quoted(manifest['baseRef'])}"
     yield f"captured:  {state}"
-    if manifest.get("deniedPaths"):
-        yield f"left out:  {', '.join(map(quoted, manifest['deniedPaths']))}"
+    left = [*manifest.get("deniedPaths", ()), *(one["path"] for one in manifest.get("leftOut", ()))]
+    if left:
+        yield f"left out:  {', '.join(map(quoted, left))}"
 
 
 def _variables(env: Json) -> Iterator[str]:

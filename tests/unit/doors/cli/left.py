@@ -28,6 +28,7 @@ def leave(  # noqa: PLR0913 - what a run can leave
     files: Json | None = None,
     extra: Sequence[Json] = (),
     contents: bytes | None = None,
+    disclosure: str | None = None,
 ) -> str:
     """Leave a run; `flags` are set on every change, `extra` events are added as they are. Gives its id."""
     changes = ran(was, becomes, **(flags or {})).changes
@@ -35,6 +36,7 @@ def leave(  # noqa: PLR0913 - what a run can leave
     with opened(Home(home), POLICY, owned=True) as (plane, store, _):
         token = plane.enroll(RUNNER.public.pem, "default")["runnerToken"]
         request = {**REQUEST, "files": {"workspace": str(workspace) if workspace else None, **(files or {})}}
+        request |= {"disclosure": disclosure} if disclosure else {}
         run_id = getattr(plane.submit(request), "run_id", None)
         assert isinstance(run_id, str)
         claim = plane.claim({"runnerToken": token, "pool": "default", "knows": KNOWS})

@@ -212,6 +212,43 @@ def test_a_folder_that_went_on_is_left_alone(site):
     assert site.said("apply", "last", "--only", "b")[0] == 0
 
 
+def test_what_was_edited_while_the_run_went_on_is_not_written_over(site):
+    """Such a file is as the record says, and still refused, with what would become of it; the others can be had."""
+    summary = {"files": 4, "edited": [{"path": "a"}]}
+    leave(site.home, site.folder, WAS, BECOMES, summary=summary)
+
+    code, _, err = site.said("apply", "last")
+
+    assert code == 1
+    lines = err.splitlines()
+    assert lines[:2] == ["a", "  before the run: not known: it was edited here while the run went on"]
+    assert lines[4:6] == ["  apply:   -was a", "  apply:   +is a"]
+    assert "1 name was edited while the run went on: nothing was brought" in lines[-1]
+    assert (seen(site.folder), site.left) == (WAS, [])
+    told = site.json("apply", "last")[1]["conflicts"]
+    assert [(one["path"], one["before"], one["unknown"]) for one in told] == [
+        ("a", None, "it was edited here while the run went on")
+    ]
+    assert site.said("apply", "last", "--only", "b", "c", "n")[0] == 0
+    assert seen(site.folder) == {**BECOMES, b"a": WAS[b"a"]}
+
+
+def test_an_edit_of_what_the_run_did_not_change_is_no_matter(site):
+    """The twin: a file that only the person edited, and one that is already as the run left it, stop nothing."""
+    (site.folder / "a").write_bytes(BECOMES[b"a"].content)
+    leave(site.home, site.folder, WAS, BECOMES, summary={"files": 4, "edited": [{"path": "a"}, {"path": "other"}]})
+
+    assert site.said("apply", "last")[0] == 0
+    assert seen(site.folder) == BECOMES
+
+
+def test_names_with_a_blank_at_the_end_are_quoted(site):
+    """A person sees where a name ends."""
+    leave(site.home, site.folder, WAS, {**WAS, b"new ": Thing(b"x"), b"plain name": Thing(b"x")})
+
+    assert site.said("apply", "last")[1].splitlines() == ["A  'new '", "A  plain name"]
+
+
 def test_reverting_over_newer_work_is_refused(site):
     """A file that was edited after the apply stops the revert, with the same account."""
     leave(site.home, site.folder, WAS, BECOMES)
@@ -314,6 +351,21 @@ def test_a_branch_is_made_and_deleted(site):
     assert {name: thing for name, thing in seen(site.folder).items() if not name.startswith(b".git/")} == WAS
     assert site.said("apply", "last", "--branch", "agent/fix")[0] == 64
     assert "the branch agent/fix was deleted" in site.said("apply", "last", "--revert")[2]
+
+
+@pytest.mark.parametrize("dry", [[], ["--dry-run"]])
+def test_a_branch_with_a_link_that_git_refuses_is_refused(site, dry):
+    """A link in the place of .gitmodules is told in a sentence, also beforehand; without it the rest is taken."""
+    git = ["git", "-c", "user.name=a", "-c", "user.email=a@example.com", "-c", "safe.directory=*"]
+    for words in (["init", "--quiet"], ["add", "-A"], ["commit", "--quiet", "-m", "first"]):
+        subprocess.run([*git, "-C", str(site.folder), *words], check=True, timeout=30)
+    leave(site.home, site.folder, WAS, {**BECOMES, b".gitmodules": link(b"a")})
+
+    code, _, err = site.said("apply", "last", "--branch", "x", "--accept", ".gitmodules", *dry)
+
+    assert code == 126
+    assert "--branch: .gitmodules is a link" in err
+    assert site.said("apply", "last", "--branch", "x", "--only", "a", *dry)[0] == 0
 
 
 def listed_hash(message: bytes) -> str:

@@ -5,8 +5,11 @@ import json
 import pytest
 
 from tests.unit.doors.cli.left import leave
-from tests.unit.workspace.bringing import BECOMES, WAS, Thing, Tree, fill
+from tests.unit.workspace.bringing import BECOMES, WAS, Thing, Tree, fill, ran
 from tipstaff.doors.cli import main
+from tipstaff.doors.cli.diffstat import rights
+from tipstaff.model.changes import FILE
+from tipstaff.workspace.gathering import MOST_NAMED
 
 DIFF = (
     b"diff --git a/a b/a\n--- a/a\n+++ b/a\n@@ -1 +1 @@\n-was a\n+is a \x1b]0;evil\x07\n"
@@ -66,7 +69,7 @@ def test_stat_says_how_much(said):
         " b => sub/b | 0",
         " tool       | 0  mode 100644 => 100755",
         " x.png      | binary",
-        " 4 changed, +1 -1 lines",
+        " 3 changed, +1 -1 lines",
     ]
 
 
@@ -96,14 +99,97 @@ def test_nothing_changed_is_no_error(said):
 
 def test_what_is_not_in_the_diff_is_named(said):
     """Withheld names come with their sentence, and ignored files with their number."""
-    summary = {"files": 1, "ignored": {"files": 3, "bytes": 2048, "kept": True}, "large": [{"path": "big"}]}
+    summary = {"files": 1, "ignored": {"files": 3, "bytes": 2048, "kept": True}, "git": {"files": 1, "named": 3}}
 
     _, _, err = said(flags={"withheld": "it is a hook", "kept": False}, summary=summary)
 
     lines = err.decode().splitlines()
     assert "tipstaff: not brought: a: it is a hook" in lines
-    assert "tipstaff: not shown, because it is large: big" in lines
     assert "tipstaff: 3 files that the repository ignores (2.0 KiB): see --ignored" in lines
+    assert "tipstaff: 1 file of git's own bookkeeping in .git: never brought" in lines
+
+
+@pytest.mark.parametrize(
+    ("summary", "line"),
+    [
+        ({"diffProblem": "it took too long"}, "the diff is not whole: it took too long"),
+        ({"ignoredProblem": "git is not there"}, "nothing counts as ignored by the repository: git is not there"),
+        ({"ignored": {"files": 1, "bytes": 9, "kept": False}}, "1 file that the repository ignores (9 B) are not kept"),
+    ],
+)
+def test_what_went_wrong_is_told(said, summary, line):
+    """A diff that is not whole, and ignored files that are not kept, are told behind it."""
+    assert f"tipstaff: {line}" in said(diff=DIFF, summary=summary)[2].decode().splitlines()
+    assert line not in said(diff=DIFF)[2].decode()
+
+
+def test_nothing_that_would_be_brought_is_out_of_sight(said):
+    """Rights that git has no word for, and large files, are named, in quotes where need be; `--stat` counts them."""
+    becomes: Tree = {
+        **WAS,
+        b"a": Thing(b"was a\n", FILE | 0o666),
+        b"b": Thing(b"is b\n", FILE | 0o600),
+        b"big ": Thing(b"large"),
+    }
+    diff = b"diff --git a/b b/b\n--- a/b\n+++ b/b\n@@ -1 +1 @@\n-was b\n+is b\n"
+    summary = {"files": 3, "large": [{"path": "big "}]}
+
+    _, out, err = said("--stat", becomes=becomes, diff=diff, summary=summary)
+
+    assert err.decode().splitlines() == [
+        "tipstaff: rights: a: 644 => 666",
+        "tipstaff: rights: b: 644 => 600",
+        "tipstaff: added, but not shown, because it is large (5 B): 'big '",
+    ]
+    assert out.decode().splitlines() == [
+        " b      | 2 +- rights 644 => 600",
+        " a      | rights 644 => 666",
+        " 'big ' | not in the diff",
+        " 3 changed, +1 -1 lines",
+    ]
+
+
+@pytest.mark.parametrize(("was", "now", "said"), [(0o644, 0o755, ""), (0o664, 0o664, ""), (0o664, 0o644, "664 => 644")])
+def test_rights_that_git_spells_are_not_told_twice(was, now, said):
+    """Rights are told only where they differ, and where the diff does not tell them."""
+    (change,) = ran({b"a": Thing(b"x", FILE | was)}, {b"a": Thing(b"y", FILE | now)}).changes
+
+    assert rights(change) == said
+
+
+@pytest.mark.parametrize(("mode", "said"), [(0o644, ""), (0o755, ""), (0o777, "777"), (0o600, "600")])
+def test_rights_of_new_files_are_told_where_git_does_not(mode, said):
+    """A new file's rights are told unless they are those that git knows."""
+    (change,) = ran({}, {b"a": Thing(b"y", FILE | mode)}).changes
+
+    assert rights(change) == said
+
+
+def test_what_was_edited_meanwhile_is_named(said):
+    """A file that somebody edited while the run went on is named, since apply will refuse it; the others are not."""
+    summary = {"files": 2, "edited": [{"path": "a"}, {"path": "c/d"}]}
+
+    err = said(diff=DIFF, summary=summary)[2].decode()
+
+    assert err == (
+        "tipstaff: apply will refuse: a: it was edited here while the run went on,"
+        " so what the run began with is not known\n"
+    )
+
+
+def test_a_record_without_room_for_every_edit_counts_for_all(said):
+    """Where as many edits are listed as there is room for, every file that was there counts as edited."""
+    summary = {"files": 2, "edited": [{"path": f"other{number}"} for number in range(MOST_NAMED)]}
+
+    err = said(diff=DIFF, summary=summary)[2].decode()
+
+    assert [line.split(":")[2] for line in err.splitlines()] == [" a", " b"]
+
+
+@pytest.mark.parametrize("edited", [7, [7], [{"path": "../a"}], {"path": "a"}])
+def test_a_receipt_that_lists_no_names_is_an_error(said, edited):
+    """What a runner wrote in the place of names is refused, not passed over."""
+    assert said(diff=DIFF, summary={"edited": edited})[0] == 65
 
 
 def test_ignored_changes_are_listed_when_asked_for(said):
@@ -123,3 +209,13 @@ def test_a_change_that_is_not_kept_says_why(said, more, why):
 
     assert code == 66
     assert why in err
+
+
+def test_json_says_that_it_is_not_kept(said):
+    """With --json the names come all the same, with the reason and the exit code."""
+    code, out, _ = said("--json", becomes=BECOMES, summary={"problem": "too large"})
+
+    told = json.loads(out)
+    assert (code, told["notKept"].split(": ")[1]) == (66, "too large; its content is not kept")
+    assert len(told["changes"]) == 4
+    assert json.loads(said("--json", diff=DIFF)[1])["notKept"] is None

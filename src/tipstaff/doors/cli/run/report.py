@@ -1,7 +1,7 @@
 """What `tipstaff run` says of its own: the decision, what was refused, where the receipt is; or one JSON object."""
 
 import base64
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from typing import Any, Final
 
@@ -10,6 +10,7 @@ from tipstaff.model.noun import to_wire
 from tipstaff.model.outcome import Outcome
 
 Json = dict[str, Any]
+NAMED: Final = 5  # names that one line tells
 DECIDED: Final = {"allow": "allowed", "ask": "allowed after approval", "deny": "denied"}
 ENDED: Final = {
     "signalled": "was ended by a signal",
@@ -55,6 +56,17 @@ def _changed(outcome: Outcome) -> Iterator[str]:
     if count:
         files, run = "1 file" if count == 1 else f"{count} files", outcome.run_id
         yield f"tipstaff: {files} changed, in a copy: tipstaff diff {run}, then: tipstaff apply {run}"
+    yield from _edited(outcome, summary.get("edited", ()))
+
+
+def _edited(outcome: Outcome, edited: Sequence[Json]) -> Iterator[str]:
+    """Name what somebody edited while it ran: apply refuses that."""
+    ours = (change for change in outcome.changes if not (change.get("ignored") or change.get("withheld")))
+    changed = {(change["path"], change.get("pathBytes")) for change in ours}
+    both = [one["path"] for one in edited if (one["path"], one.get("pathBytes")) in changed]
+    if both:
+        listed = ", ".join(both[:NAMED]) + (f" and {len(both) - NAMED} more" if len(both) > NAMED else "")
+        yield f"tipstaff: edited here while it ran, so apply will refuse to write over it: {listed}"
 
 
 def _refused_inside(outcome: Outcome) -> Iterator[str]:
@@ -64,7 +76,8 @@ def _refused_inside(outcome: Outcome) -> Iterator[str]:
 def _refused(outcome: Outcome) -> Iterator[str]:
     if outcome.ending == "setup-failed":
         yield f"tipstaff: {outcome.run_id} {_ending(outcome)}; {_place(outcome)}"
-        yield "tipstaff: next: tipstaff doctor says what this machine lacks, and how to mend it"
+        if not _started(outcome):
+            yield "tipstaff: next: tipstaff doctor says what this machine lacks, and how to mend it"
         return
     if outcome.decision == "deny":
         yield f"tipstaff: denied by policy {outcome.policy}; nothing was run"
@@ -78,8 +91,15 @@ def _refused(outcome: Outcome) -> Iterator[str]:
 
 
 def _ending(outcome: Outcome) -> str:
+    if outcome.ending == "setup-failed" and _started(outcome):
+        return f"ran, but {outcome.message}"
     said = f"exited {outcome.exit_code}" if outcome.ending == "exited" else ENDED.get(outcome.ending, outcome.ending)
     return f"{said} ({outcome.message})" if outcome.message else said
+
+
+def _started(outcome: Outcome) -> bool:
+    """Say whether the command ran, whatever became of it."""
+    return "executionStartedAt" in (outcome.receipt or {})
 
 
 def _place(outcome: Outcome) -> str:
