@@ -21,8 +21,8 @@ from bench.figure import Figure, seconds
 from tipstaff.home import Home
 from tipstaff.local.workspaces import LocalWorkspaces
 from tipstaff.store import Store
-from tipstaff.workspace.capture import Wish
-from tipstaff.workspace.collect import Bounds, View, collect
+from tipstaff.workspace.capture.capturing import Wish
+from tipstaff.workspace.collect.collecting import Bounds, View, collect
 
 FILES = 5000
 CHANGED = 20
@@ -36,7 +36,7 @@ MEMORY = """
 import resource, sys
 from pathlib import Path
 from bench.workspace import workspaces_of
-from tipstaff.workspace.capture import Wish
+from tipstaff.workspace.capture.capturing import Wish
 found = workspaces_of(Path(sys.argv[1]))
 before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 with found.base(found.capture(Path(sys.argv[2]), Wish("tree")).manifest):

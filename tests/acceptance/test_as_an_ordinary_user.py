@@ -36,6 +36,7 @@ SUITES = {
         *(f"tests/attacks/test_{name}.py" for name in ("apply", "workspace_in", "workspace_out")),
         *(f"tests/attacks/test_review_workspace_{way}.py" for way in ("in", "out")),
         "tests/unit/workspace",
+        "tests/workspaces",
     ],
 }
 # In a mount namespace of its own: what lies below a closed folder (an interpreter in root's home, say) is shown at its

@@ -16,13 +16,14 @@ from tipstaff.errors import InputError, TipstaffError, UsageError
 from tipstaff.model.request import parse_request
 from tipstaff.plane.contract import EMPTY_TREE, check_workspace
 from tipstaff.session.plan import is_captured
-from tipstaff.workspace import listing, packing
-from tipstaff.workspace.capture import Captured, Form, Wish, capture
-from tipstaff.workspace.denied import Denied
+from tipstaff.workspace import listing
+from tipstaff.workspace.capture.capturing import Captured, Form, Wish, capture
+from tipstaff.workspace.capture.denied import Denied
+from tipstaff.workspace.capture.repository import Started
 from tipstaff.workspace.depot import Depot, remove
 from tipstaff.workspace.git import Git, GitError
-from tipstaff.workspace.materialise import materialise
-from tipstaff.workspace.repository import Started
+from tipstaff.workspace.materialise import packing
+from tipstaff.workspace.materialise.making import materialise
 
 PRIVATE = "what nobody asked for"
 NOBODY = 65534

@@ -12,8 +12,8 @@ from tests.unit.workspace.shelf import Shelf
 from tipstaff.isolation.tier import Leaving
 from tipstaff.session.changes import Changes
 from tipstaff.session.held import Held
-from tipstaff.workspace.collect import Bounds, View, collect
-from tipstaff.workspace.difference import SMALL_BYTES
+from tipstaff.workspace.collect.collecting import Bounds, View, collect
+from tipstaff.workspace.collect.difference import SMALL_BYTES
 
 SECRET = b"Hunter2-Hunter2-Hunter2"
 CONTRACT: dict[str, Any] = {"disclosure": "full", "secrets": [], "workspace": {"treeHash": "a" * 64}}

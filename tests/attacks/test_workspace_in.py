@@ -16,9 +16,10 @@ from hypothesis import strategies as st
 from tests.unit.workspace.shelf import Shelf, entries, git, grow, seen
 from tipstaff.errors import InputError, TipstaffError
 from tipstaff.model.noun import VERSION_MANIFEST
-from tipstaff.workspace import listing, packing
-from tipstaff.workspace.bounds import Caps
-from tipstaff.workspace.materialise import materialise
+from tipstaff.workspace import listing
+from tipstaff.workspace.materialise import packing
+from tipstaff.workspace.materialise.bounds import Caps
+from tipstaff.workspace.materialise.making import materialise
 
 FILE, LINK = "100644", "120000"
 

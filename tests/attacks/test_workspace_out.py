@@ -11,8 +11,8 @@ import pytest
 
 from tests.unit.workspace.overlaid import FORMS, copied, git, overlaid, repository, taken
 from tipstaff.model.changes import FILE, Side
-from tipstaff.workspace.collect import Bounds, View
-from tipstaff.workspace.layers import own_marks
+from tipstaff.workspace.collect.collecting import Bounds, View
+from tipstaff.workspace.collect.layers import own_marks
 
 ROOT = os.geteuid() == 0
 SECRET = b"hunter2-hunter2-hunter2"

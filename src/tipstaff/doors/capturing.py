@@ -5,8 +5,8 @@ from typing import Any
 
 from tipstaff.doors.asking import Asked, capture_form
 from tipstaff.local.embedded import Local
-from tipstaff.workspace.capture import Wish
-from tipstaff.workspace.denied import DEFAULT_PATTERNS
+from tipstaff.workspace.capture.capturing import Wish
+from tipstaff.workspace.capture.denied import DEFAULT_PATTERNS
 
 Json = dict[str, Any]
 

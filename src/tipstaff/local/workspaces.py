@@ -10,7 +10,7 @@ from tipstaff.home import Home
 from tipstaff.model.blobs import BlobStore
 
 if TYPE_CHECKING:
-    from tipstaff.workspace.capture import Captured, Wish
+    from tipstaff.workspace.capture.capturing import Captured, Wish
 
 Json = dict[str, Any]
 UNUSED_SECONDS: Final = 86_400.0  # after this, one that is neither of the two newest of its folder goes by itself
@@ -25,7 +25,7 @@ class LocalWorkspaces:
 
     def capture(self, folder: Path, wish: "Wish") -> "Captured":
         """Capture a folder of this host."""
-        from tipstaff.workspace.capture import capture  # noqa: PLC0415 - most runs capture nothing
+        from tipstaff.workspace.capture.capturing import capture  # noqa: PLC0415 - most runs capture nothing
         from tipstaff.workspace.depot import Depot  # noqa: PLC0415 - as above
 
         depot = Depot(self._root)
@@ -43,7 +43,7 @@ class LocalWorkspaces:
     def base(self, manifest: Json) -> Iterator[Path]:
         """Give the folder of a workspace, unpacked if it was not, and hold on to it."""
         from tipstaff.workspace.depot import Depot  # noqa: PLC0415 - as above
-        from tipstaff.workspace.materialise import materialise  # noqa: PLC0415 - as above
+        from tipstaff.workspace.materialise.making import materialise  # noqa: PLC0415 - as above
 
         with Depot(self._root).base(manifest, lambda target: materialise(manifest, self._blobs, target)) as base:
             yield base.path

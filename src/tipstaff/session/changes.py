@@ -20,7 +20,7 @@ from tipstaff.session.history import History
 from tipstaff.session.plan import is_captured
 
 if TYPE_CHECKING:
-    from tipstaff.workspace.collect import Collected
+    from tipstaff.workspace.collect.collecting import Collected
 
 Json = dict[str, Any]
 CODE: Final = "code-diff"
@@ -66,7 +66,7 @@ class Changes:
             self.problem = self._held.redacted("events", f"what it changed could not be kept: {why}")
 
     def _look(self, leaving: Leaving) -> "Collected":
-        from tipstaff.workspace.collect import Bounds, View, collect  # noqa: PLC0415 - most runs change nothing
+        from tipstaff.workspace.collect.collecting import Bounds, View, collect  # noqa: PLC0415 - most runs change nothing
 
         left = leaving.upper or leaving.copy
         # The spawner's own folder, which goes away with it; not the sandbox's, which may be full to its quota.

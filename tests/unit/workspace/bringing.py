@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import NamedTuple
 
 from tipstaff.model.changes import FILE, LINK, Change, Side
-from tipstaff.workspace.apply import Plan, Selection, choose, plan_apply
+from tipstaff.workspace.apply.choosing import Plan, Selection, choose, plan_apply
+from tipstaff.workspace.apply.contents import Contents
+from tipstaff.workspace.apply.undo import held
 from tipstaff.workspace.beneath import Beneath
-from tipstaff.workspace.contents import Contents
-from tipstaff.workspace.undo import held
 
 RUN = "run_00000000-0000-4000-8000-000000000000"
 

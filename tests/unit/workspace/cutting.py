@@ -10,9 +10,9 @@ import sys
 from pathlib import Path
 
 from tests.unit.workspace.bringing import BECOMES, RUN, WAS, bring, fill, ran
-from tipstaff.workspace.apply import plan_apply
+from tipstaff.workspace.apply.choosing import plan_apply
+from tipstaff.workspace.apply.undo import held
 from tipstaff.workspace.beneath import Beneath
-from tipstaff.workspace.undo import held
 
 MOST = 500
 

@@ -8,8 +8,8 @@ from typing import NamedTuple
 from tests.unit.workspace.shelf import Shelf
 from tipstaff.isolation import trees
 from tipstaff.model.changes import Change
-from tipstaff.workspace.collect import Bounds, Collected, Mask, View, collect
-from tipstaff.workspace.layers import own_marks
+from tipstaff.workspace.collect.collecting import Bounds, Collected, Mask, View, collect
+from tipstaff.workspace.collect.layers import own_marks
 
 MOUNT = (
     'mount -t overlay overlay -o "lowerdir=$1,upperdir=$2/upper,workdir=$2/work,$3" "$2/merged" && cd "$2/merged"'

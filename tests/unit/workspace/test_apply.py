@@ -11,11 +11,11 @@ from hypothesis import strategies as some
 from tests.unit.workspace.bringing import Thing, Tree, bring, fill, link, planned, program, ran, revert, seen
 from tipstaff.errors import InputError, TipstaffError, UsageError
 from tipstaff.model.changes import FILE, Change
-from tipstaff.workspace.apply import Selection, choose, is_in_git
+from tipstaff.workspace.apply.choosing import Selection, choose, is_in_git
+from tipstaff.workspace.apply.contents import Contents
+from tipstaff.workspace.apply.divergence import DivergedError
+from tipstaff.workspace.apply.writing import Folders, NotAppliedError, Step, write
 from tipstaff.workspace.beneath import Beneath
-from tipstaff.workspace.contents import Contents
-from tipstaff.workspace.divergence import DivergedError
-from tipstaff.workspace.writing import Folders, NotAppliedError, Step, write
 
 WAS: Tree = {
     b"keep": Thing(b"untouched\n"),

@@ -8,7 +8,7 @@ import pytest
 
 from tests.unit.workspace.bringing import Ran, Thing, Tree, fill, link, program, ran, seen
 from tipstaff.errors import NotFoundError, RefusedError, UsageError
-from tipstaff.workspace.branch import (
+from tipstaff.workspace.apply.branch import (
     Made,
     Message,
     Start,

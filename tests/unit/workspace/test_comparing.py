@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from tipstaff.workspace.comparing import DEEPEST, Comparison, Found
-from tipstaff.workspace.layers import own_marks
+from tipstaff.workspace.collect.comparing import DEEPEST, Comparison, Found
+from tipstaff.workspace.collect.layers import own_marks
 
 MARKS = own_marks()
 

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tipstaff.errors import UsageError
-from tipstaff.workspace.denied import DEFAULT_PATTERNS, Denied
+from tipstaff.workspace.capture.denied import DEFAULT_PATTERNS, Denied
 
 NAMES = st.lists(st.binary(min_size=1, max_size=8).filter(lambda part: b"/" not in part), min_size=1, max_size=4)
 

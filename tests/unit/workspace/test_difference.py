@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from tests.unit.workspace.shelf import Shelf
 from tipstaff.model.changes import Side
-from tipstaff.workspace.difference import Difference, Shown, quoted
+from tipstaff.workspace.collect.difference import Difference, Shown, quoted
 from tipstaff.workspace.git import Git
 
 

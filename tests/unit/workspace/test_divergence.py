@@ -6,9 +6,9 @@ import pytest
 
 from tests.unit.workspace.bringing import Thing, Tree, fill, link, planned, program, ran, seen
 from tipstaff.model.changes import FILE
-from tipstaff.workspace.apply import plan_apply
+from tipstaff.workspace.apply.choosing import plan_apply
+from tipstaff.workspace.apply.divergence import account, present
 from tipstaff.workspace.beneath import Beneath
-from tipstaff.workspace.divergence import account, present
 
 WAS: Tree = {b"file": Thing(b"was\n"), b"folder/inner": Thing(b"inner\n"), b"pointer": link(b"file")}
 BECOMES: Tree = {**WAS, b"file": Thing(b"becomes\n"), b"new": Thing(b"new\n"), b"under/new": Thing(b"new too\n")}

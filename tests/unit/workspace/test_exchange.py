@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tipstaff.workspace import exchange as moves
+from tipstaff.workspace.apply import exchange as moves
 
 
 @pytest.fixture(params=[True, False], ids=["by the kernel", "by look and rename"])

@@ -3,7 +3,7 @@
 import pytest
 
 from tests.unit.workspace.bringing import Thing, Tree, link, program, ran
-from tipstaff.workspace.hazards import Hazard, find
+from tipstaff.workspace.apply.hazards import Hazard, find
 
 
 def found(becomes: Tree, was: Tree | None = None, setuid: tuple[bytes, ...] = ()) -> list[tuple[bytes, str]]:

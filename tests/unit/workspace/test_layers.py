@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.unit.workspace.overlaid import overlaid
-from tipstaff.workspace import layers
+from tipstaff.workspace.collect import layers
 
 ROOT = os.geteuid() == 0
 

@@ -10,8 +10,9 @@ from hypothesis import strategies as st
 
 from tests.unit.workspace.shelf import ODD, Shelf, entries, grow
 from tipstaff.errors import InputError, NotFoundError
-from tipstaff.workspace import listing, packing
+from tipstaff.workspace import listing
 from tipstaff.workspace.listing import FILE, Entry
+from tipstaff.workspace.materialise import packing
 
 
 def contents(shelf, packs):

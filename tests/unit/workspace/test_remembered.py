@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from tipstaff.workspace import remembered
 from tipstaff.workspace.beneath import Beneath
-from tipstaff.workspace.denied import Denied
-from tipstaff.workspace.remembered import FORMAT, RACY_NANOSECONDS, Remembered
-from tipstaff.workspace.scan import Limits, Looker, Scan, scan
+from tipstaff.workspace.capture import remembered
+from tipstaff.workspace.capture.denied import Denied
+from tipstaff.workspace.capture.remembered import FORMAT, RACY_NANOSECONDS, Remembered
+from tipstaff.workspace.capture.scan import Limits, Looker, Scan, scan
 
 LATER = 60 * 1_000_000_000
 

@@ -8,8 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as some
 
 from tests.unit.workspace.bringing import Thing, Tree, fill, link, program
+from tipstaff.workspace.apply.sections import before, split
 from tipstaff.workspace.git import Git
-from tipstaff.workspace.sections import before, split
 
 LINES = some.lists(some.sampled_from([b"a", b"b", b"", b"-c", b"+d", b" e", b"@@ -1 +1 @@", b"diff --git a/x b/x"]))
 

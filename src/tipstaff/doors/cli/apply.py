@@ -38,10 +38,10 @@ from tipstaff.errors import RefusedError, UsageError
 from tipstaff.home import Home, locate
 from tipstaff.model import names
 from tipstaff.model.changes import Change
-from tipstaff.workspace.apply import Plan, Selection, Skipped, plan_apply
+from tipstaff.workspace.apply.choosing import Plan, Selection, Skipped, plan_apply
+from tipstaff.workspace.apply.divergence import Conflict, DivergedError, account
+from tipstaff.workspace.apply.undo import held, is_recorded
 from tipstaff.workspace.beneath import Beneath
-from tipstaff.workspace.divergence import Conflict, DivergedError, account
-from tipstaff.workspace.undo import held, is_recorded
 
 Json = dict[str, Any]
 LETTERS: Final = {"added": "A", "changed": "M", "deleted": "D", "mode": "M"}

@@ -9,7 +9,7 @@ from tipstaff.doors.cli.output import complain
 from tipstaff.doors.cli.wording import command_of, shortened
 from tipstaff.errors import UsageError
 from tipstaff.model import names
-from tipstaff.workspace.branch import (
+from tipstaff.workspace.apply.branch import (
     HEADS,
     Message,
     Start,
@@ -22,7 +22,7 @@ from tipstaff.workspace.branch import (
     refuse_unfit,
     repository,
 )
-from tipstaff.workspace.undo import Record, held
+from tipstaff.workspace.apply.undo import Record, held
 
 Json = dict[str, Any]
 SUBJECT: Final = 72

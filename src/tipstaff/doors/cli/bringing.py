@@ -18,11 +18,11 @@ from tipstaff.model import names
 from tipstaff.model.changes import Change
 from tipstaff.plane import Plane
 from tipstaff.plane.changes import Kept
-from tipstaff.workspace.apply import Chosen, Selection, choose, within
-from tipstaff.workspace.contents import Content, Contents
-from tipstaff.workspace.gathering import MOST_NAMED
-from tipstaff.workspace.hazards import Hazard
-from tipstaff.workspace.hazards import find as find_hazards
+from tipstaff.workspace.apply.choosing import Chosen, Selection, choose, within
+from tipstaff.workspace.apply.contents import Content, Contents
+from tipstaff.workspace.apply.hazards import Hazard
+from tipstaff.workspace.apply.hazards import find as find_hazards
+from tipstaff.workspace.collect.gathering import MOST_NAMED
 
 Json = dict[str, Any]
 

@@ -37,8 +37,8 @@ from tipstaff.errors import NotFoundError
 from tipstaff.home import locate
 from tipstaff.model.changes import Change, to_event
 from tipstaff.plane.changes import Kept
-from tipstaff.workspace.apply import EDITED, why_not, within
-from tipstaff.workspace.sections import Section, split
+from tipstaff.workspace.apply.choosing import EDITED, why_not, within
+from tipstaff.workspace.apply.sections import Section, split
 
 Json = dict[str, Any]
 HEADS: Final = ("diff --git ", "--- ", "+++ ", "index ", "new file", "deleted file", "old mode", "new mode", "rename ")

@@ -8,7 +8,7 @@ from typing import Final
 
 from tipstaff.doors.cli.bringing import called
 from tipstaff.model.changes import RIGHTS, Change
-from tipstaff.workspace.sections import Section
+from tipstaff.workspace.apply.sections import Section
 
 PAINTS: Final = {"+": "\x1b[32m", "-": "\x1b[31m"}
 PLAIN: Final = "\x1b[m"

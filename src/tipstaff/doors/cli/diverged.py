@@ -14,10 +14,10 @@ from typing import Final
 from tipstaff.errors import TipstaffError
 from tipstaff.model import names
 from tipstaff.plane.changes import Kept
+from tipstaff.workspace.apply.contents import Content
+from tipstaff.workspace.apply.divergence import Conflict, account, read
+from tipstaff.workspace.apply.sections import before, split
 from tipstaff.workspace.beneath import Beneath
-from tipstaff.workspace.contents import Content
-from tipstaff.workspace.divergence import Conflict, account, read
-from tipstaff.workspace.sections import before, split
 
 LINES: Final = 6  # that are shown of what one side changed
 MOST_BYTES: Final = 256 * 1024

@@ -8,8 +8,8 @@ from tipstaff.doors.cli.output import complain
 from tipstaff.doors.cli.quoting import quoted
 from tipstaff.errors import RefusedError
 from tipstaff.model import names
-from tipstaff.workspace.apply import within
-from tipstaff.workspace.hazards import Hazard
+from tipstaff.workspace.apply.choosing import within
+from tipstaff.workspace.apply.hazards import Hazard
 
 
 def ask_about(hazards: Sequence[Hazard], accepted: Sequence[bytes]) -> None:

@@ -19,8 +19,8 @@ from tipstaff.doors.cli.wording import size
 from tipstaff.home import locate
 from tipstaff.local.workspaces import UNUSED_SECONDS
 from tipstaff.plane import Plane
+from tipstaff.workspace.apply.undo import forget_missing
 from tipstaff.workspace.depot import Depot
-from tipstaff.workspace.undo import forget_missing
 
 Json = dict[str, Any]
 

@@ -9,7 +9,7 @@ from tests.unit.workspace.bringing import BECOMES, WAS, Thing, Tree, fill, ran
 from tipstaff.doors.cli import main
 from tipstaff.doors.cli.diffstat import rights
 from tipstaff.model.changes import FILE
-from tipstaff.workspace.gathering import MOST_NAMED
+from tipstaff.workspace.collect.gathering import MOST_NAMED
 
 DIFF = (
     b"diff --git a/a b/a\n--- a/a\n+++ b/a\n@@ -1 +1 @@\n-was a\n+is a \x1b]0;evil\x07\n"
