@@ -149,7 +149,7 @@ def _files(asked: Asked, around: Surroundings) -> Json:
     if asked.in_place and asked.workspace is None:
         raise UsageError("--in-place needs a workspace", hint="add --workspace DIR")
     form = capture_form(asked)
-    folder = asked.workspace or ("." if form is not None else None)
+    folder = asked.workspace or ("." if form is not None or asked.agent is not None else None)
     return {
         "workspace": folder and granted_folder(folder, "--workspace", around),
         "inPlace": asked.in_place,

@@ -77,7 +77,7 @@ def person(environ: Mapping[str, str]) -> tuple[str, str]:
 
 def reference(name: str) -> str:
     """Give the full name of a branch; UsageError when git would not take it."""
-    if not name or name.startswith("-") or len(name) > LONGEST_BRANCH:
+    if name in {"", "HEAD", "@"} or name.startswith("-") or len(name) > LONGEST_BRANCH:
         raise UsageError(f"--branch: '{name[:64]}' cannot be the name of a branch")
     with tempfile.TemporaryDirectory(prefix="tipstaff-") as nowhere:
         try:

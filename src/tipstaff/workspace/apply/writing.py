@@ -78,7 +78,7 @@ def write(target: Beneath, steps: Sequence[Step], content: Content, staging: byt
             raise _half_done(left, staging) from error
         remove_staging(target, staging)
         if isinstance(error, OSError):
-            raise _failed(error) from error
+            raise _failed(error, writing.at) from error
         raise
     remove_staging(target, staging)
 
@@ -108,13 +108,16 @@ class _Writing:
         self._folders = folders
         self._needed: set[bytes] = set()  # folders in which something new will lie
         self._back: list[tuple[bytes, Callable[[], None]]] = []
+        self.at = b""  # the name that is being worked on
 
     def stage(self, steps: Sequence[Step]) -> None:
         """Lay every new content beside."""
         os.mkdir(self._staging, 0o700, dir_fd=self._target.descriptor)
         for number, step in enumerate(steps):
             if step.after is not None:
+                self.at = step.name
                 self._lay(step, step.after, self._staged(number))
+        self.at = b""
         os.fsync(self._target.folder(self._staging))
 
     def move(self, steps: Sequence[Step]) -> None:
@@ -123,12 +126,14 @@ class _Writing:
         numbered = list(enumerate(steps))
         for number, step in numbered:
             if step.after is None:
+                self.at = step.name
                 self._take(step, number)
         left = [step.name for step in steps if step.after is None]
         # What may go is known by name when a change is undone: a process that died may have left some of it empty.
         self._remove_empty([*left, *(name + b"/" for name in sorted(self._folders.removable or (), reverse=True))])
         for number, step in numbered:
             if step.after is not None:
+                self.at = step.name
                 self._put(step, number)
         for above in {step.name.rpartition(b"/")[0] for step in steps}:
             with suppress(FileNotFoundError, NotADirectoryError):
@@ -264,8 +269,8 @@ def changed_meanwhile(name: bytes) -> DivergedError:
     )
 
 
-def _failed(error: OSError) -> NotAppliedError:
-    where = f"{names.shown(os.fsencode(error.filename))}: " if error.filename else ""
+def _failed(error: OSError, name: bytes) -> NotAppliedError:
+    where = f"{names.shown(name)}: " if name else ""
     return NotAppliedError(f"{where}{error.strerror or error}: nothing was changed", hint="mend it, and try again")
 
 

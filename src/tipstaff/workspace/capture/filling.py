@@ -28,7 +28,7 @@ from tipstaff.workspace.listing import FILE, FOLDER, LINK, NO_DIGEST, RIGHTS, En
 MANY: Final = 1000  # files, from which on a second process is worth its start
 SHARE: Final = 0.44  # of the work: it starts later
 FILE_BYTES: Final = 20_000  # how much could be copied in the time that it takes to open and close a file
-_PACKAGES: Final = str(Path(__file__).resolve().parent.parent.parent)
+_PACKAGES: Final = str(Path(__file__).resolve().parents[3])
 # As the spawner is started: no site, no variables, nothing from the current folder.
 _PROGRAM: Final = "import sys; sys.path.insert(0, sys.argv[1]); from tipstaff.workspace.copying import main; main()"
 _GONE: Final = frozenset({errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.ENXIO})
