@@ -4,6 +4,7 @@ What is there is looked at by descriptor, beneath the folder. Content counts, ty
 file can be executed: what a person's umask makes of the others is no divergence. Changes nothing.
 """
 
+import errno
 import os
 import stat
 from collections.abc import Iterable, Iterator
@@ -19,6 +20,8 @@ Kind = Literal["nothing", "file", "link", "folder", "other", "blocked"]
 Stamp = tuple[int, int, int]  # inode, size, time of change: what tells that a file was exchanged since
 EXECUTE: Final = 0o100
 CHUNK_BYTES: Final = 1 << 20
+LOOKS: Final = 3
+_EXCHANGED: Final = frozenset({errno.EINVAL, errno.ELOOP, errno.ENOENT, errno.ENOTDIR})  # between two looks at a name
 _WORDS: Final = {
     "nothing": "nothing",
     "folder": "a folder",
@@ -57,7 +60,17 @@ class DivergedError(TipstaffError):
 
 
 def present(target: Beneath, name: bytes) -> Present:
-    """Look at what is there, without following a link or waiting for a pipe."""
+    """Look at what is there, without following a link or waiting for a pipe; what is exchanged meanwhile is no file."""
+    for _ in range(LOOKS):
+        try:
+            return _looked(target, name)
+        except OSError as error:
+            if error.errno not in _EXCHANGED:
+                raise
+    return Present("other")
+
+
+def _looked(target: Beneath, name: bytes) -> Present:
     try:
         folder, last = target.place(name)
         found = os.stat(last, dir_fd=folder, follow_symlinks=False)
