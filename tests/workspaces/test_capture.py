@@ -578,7 +578,7 @@ def test_the_canary_would_sing(place, tmp_path):
     git(place.folder, "config", "filter.x.clean", f"touch {canary}/clean; cat")
     (place.folder / "file").write_text("changed\n")
 
-    git(place.folder, "status")
+    git(place.folder, "add", "file")
 
     assert [path.name for path in canary.iterdir()] == ["clean"]
 
