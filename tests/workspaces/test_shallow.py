@@ -102,8 +102,9 @@ def test_nothing_of_the_owner_is_inside(project):
     assert b"Particular" not in found
     assert b"credential" not in found
     assert sorted(path.name for path in inside.iterdir()) == sorted(
-        ["HEAD", "config", "index", "info", "objects", "packed-refs", "refs", "shallow"]
+        ["HEAD", "config", "hooks", "index", "info", "objects", "packed-refs", "refs", "shallow"]
     )
+    assert list((inside / "hooks").iterdir()) == []
 
 
 def test_a_detached_head_stays_detached(project):

@@ -13,7 +13,10 @@ from typing import Final
 from tipstaff.errors import InputError
 from tipstaff.workspace.beneath import Beneath
 
-FOLDERS: Final = (b"objects", b"objects/info", b"objects/pack", b"refs", b"refs/heads", b"refs/tags", b"info")
+# `hooks` is empty, and there because programs that put a hook into a repository do not make it.
+FOLDERS: Final = (
+    b"objects", b"objects/info", b"objects/pack", b"refs", b"refs/heads", b"refs/tags", b"info", b"hooks",
+)  # fmt: skip
 OBJECT_FORMATS: Final = {"sha1": 40, "sha256": 64}  # digits of a name
 LONGEST_REF: Final = 1024
 # What `git check-ref-format` refuses, for a branch; a part may neither begin with a dot nor end with ".lock".
