@@ -16,7 +16,7 @@ from tipstaff.isolation import owners, places
 # are shared. "quick" is for the inner loop (`make check`). "explore" looks further, for an evening:
 # HYPOTHESIS_PROFILE=explore make check
 settings.register_profile("ci", derandomize=True, deadline=None)
-settings.register_profile("quick", derandomize=True, deadline=None, max_examples=25)
+settings.register_profile("quick", derandomize=True, deadline=None, max_examples=15)
 settings.register_profile("explore", deadline=None, max_examples=5_000)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))
 
