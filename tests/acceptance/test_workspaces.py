@@ -10,11 +10,11 @@ import pty
 import re
 import sqlite3
 import subprocess
-import threading
 import time
 from base64 import b64decode
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +24,7 @@ import tipstaff as library
 from tests.acceptance.beside import started
 from tests.acceptance.conftest import TIPSTAFF
 from tests.acceptance.repositories import ODD, SMALL, commit, fill, git, grow, holding, picture
+from tests.meanwhile import meanwhile
 from tipstaff.evidence import verify
 from tipstaff.home import Home
 from tipstaff.isolation import places, uids
@@ -643,26 +644,17 @@ def test_links_in_a_circle(ran, tipstaff, small):
     assert [(small / name).is_symlink() for name in ("a", "b")] == [False, True]
 
 
-@contextmanager
-def writing(folder: Path) -> Iterator[None]:
+def writing(folder: Path) -> AbstractContextManager[None]:
     """Have somebody save two files there, one behind the other, all the time."""
-    done = threading.Event()
+    numbers = count(1)
 
     def save() -> None:
-        number = 0
-        while not done.is_set():
-            number += 1
-            for name in ("first", "second"):
-                (folder.parent / "saved").write_text(str(number))
-                (folder.parent / "saved").rename(folder / name)
+        number = next(numbers)
+        for name in ("first", "second"):
+            (folder.parent / "saved").write_text(str(number))
+            (folder.parent / "saved").rename(folder / name)
 
-    thread = threading.Thread(target=save)
-    thread.start()
-    try:
-        yield
-    finally:
-        done.set()
-        thread.join()
+    return meanwhile(save)
 
 
 @pytest.mark.parametrize("form", ["git", "lean"])

@@ -2,38 +2,18 @@
 
 import os
 import sqlite3
-import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from pathlib import Path
 
 import msgspec
 import pytest
 
+from tests.meanwhile import meanwhile
 from tests.unit.doors.cli.left import leave
 from tests.unit.workspace.bringing import BECOMES, WAS, Thing, Tree, bring, fill, link, ran, seen
 from tipstaff.doors.cli import main
 from tipstaff.errors import TipstaffError
 from tipstaff.model.changes import to_event
-
-
-@contextmanager
-def meanwhile(act: Callable[[], None]) -> Iterator[None]:
-    """Do something again and again beside."""
-    done = threading.Event()
-
-    def again() -> None:
-        while not done.is_set():
-            with suppress(OSError):
-                act()
-
-    thread = threading.Thread(target=again)
-    thread.start()
-    try:
-        yield
-    finally:
-        done.set()
-        thread.join()
 
 
 @pytest.fixture

@@ -104,10 +104,12 @@ def _side(said: Json, digest: str, mode: str, size: str) -> Side:
         side = Side(int(said[mode], 8), said[digest], said[size])
     except (KeyError, TypeError, ValueError) as error:
         raise InputError(f"the change of {said.get('path')!r} does not say what it changed") from error
-    whole = (
-        type(side.digest) is str and len(side.digest) == HEX_DIGITS and not set(side.digest) - set("0123456789abcdef")
-    )
     counted = type(side.size) is int and 0 <= side.size <= _MOST_BYTES
-    if not (whole and counted and side.mode & ~RIGHTS in {FILE, LINK}):
+    if not (is_digest(side.digest) and counted and side.mode & ~RIGHTS in {FILE, LINK}):
         raise InputError(f"the change of {said.get('path')!r} speaks of something that is no file and no link")
     return side
+
+
+def is_digest(text: object) -> bool:
+    """Say whether this is 64 lowercase hex digits."""
+    return type(text) is str and len(text) == HEX_DIGITS and not set(text) - set("0123456789abcdef")

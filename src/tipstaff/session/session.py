@@ -50,9 +50,6 @@ TELL_SECONDS: Final = 0.05  # how long an event waits for others before it is se
 class Workspaces(Protocol):
     """Where captured workspaces stand, unpacked, for runs to look at."""
 
-    def known(self, manifest: Json) -> Path | None:
-        """Give the folder of a workspace that stands already."""
-
     def base(self, manifest: Json) -> AbstractContextManager[Path]:
         """Give the folder of a workspace, unpacked if need be, and hold on to it; TipstaffError when it cannot be."""
 

@@ -10,15 +10,13 @@ import stat
 from collections import OrderedDict
 from contextlib import suppress
 from pathlib import Path
-from types import TracebackType
 from typing import Final, Self
 
 from tipstaff.errors import InputError
 from tipstaff.model import names
+from tipstaff.workspace.copying import CREATE, FOLDER, READ
 
-FOLDER: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
-READ: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC  # a pipe in its place is not waited for
-CREATE: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+__all__ = ["CREATE", "FOLDER", "READ", "Beneath"]
 HELD: Final = 256  # folders that are kept open
 
 
@@ -33,9 +31,7 @@ class Beneath:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, _kind: type[BaseException] | None, _error: BaseException | None, _: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def close(self) -> None:

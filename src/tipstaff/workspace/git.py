@@ -7,7 +7,7 @@ works on a copy. The environment is empty but for what is set below, so that git
 
 import shutil
 import subprocess
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import IO, Final
 
@@ -146,16 +146,6 @@ def _program() -> str:
     if found is None:
         raise NotFoundError("git is not installed", hint="install it, for example: apt-get install git")
     return found
-
-
-def clean_environ() -> dict[str, str]:
-    """Give the variables that every git of ours runs with; for whoever must name a directory that is not ours."""
-    return dict(_ENVIRON)
-
-
-def options() -> Sequence[str]:
-    """Give the options that switch off what a configuration could start, as words of a command line."""
-    return [word for option in _OPTIONS for word in ("-c", option)]
 
 
 def is_there() -> bool:

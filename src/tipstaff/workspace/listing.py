@@ -15,14 +15,12 @@ import msgspec
 
 from tipstaff.errors import InputError
 from tipstaff.model import names
+from tipstaff.model.changes import FILE, LINK, RIGHTS, is_digest
 
-FILE: Final = 0o100000
-LINK: Final = 0o120000
+__all__ = ["FILE", "FOLDER", "LINK", "NO_DIGEST", "RIGHTS", "TYPES", "Entry", "decode", "encode", "tree_hash"]
 FOLDER: Final = 0o040000
 TYPES: Final = (FILE, LINK, FOLDER)
-RIGHTS: Final = 0o777
 NO_DIGEST: Final = ""
-HEX_DIGITS: Final = 64
 _SHORT, _LONG = 4, 5  # parts of an entry
 _encode = msgspec.json.Encoder().encode
 
@@ -97,7 +95,7 @@ def _problem(entry: Entry) -> str:
         return "it is neither a file, a link nor a folder"
     if entry.size < 0 or (entry.type == FOLDER and (entry.size, entry.digest) != (0, NO_DIGEST)):
         return "its size cannot be"
-    if entry.type != FOLDER and (len(entry.digest) != HEX_DIGITS or set(entry.digest) - set("0123456789abcdef")):
+    if entry.type != FOLDER and not is_digest(entry.digest):
         return "its digest is none"
     return ""
 

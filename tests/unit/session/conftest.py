@@ -1,12 +1,12 @@
 """A session's surroundings that stand still: an obedient tier, blobs in memory, and a claim to carry out."""
 
 from collections.abc import Callable, Sequence
-from hashlib import sha256
 from typing import Any
 
 import pytest
 
 from tests.unit.plane.embedded import REQUEST, Embedded
+from tests.unit.workspace.shelf import Shelf
 from tipstaff.isolation.tier import Ended, Leaving, Passage, Plan, Source
 from tipstaff.model.tiers import TierReport, Verdict, at_best
 from tipstaff.session import Host, Outside, Session, Told
@@ -14,41 +14,6 @@ from tipstaff.session.session import Workspaces
 
 Json = dict[str, Any]
 Carry = Callable[..., Any]
-
-
-class Blobs:
-    """Blobs in memory."""
-
-    def __init__(self) -> None:
-        self.kept: dict[str, bytes] = {}
-
-    def put(self, content: bytes) -> str:
-        digest = sha256(content).hexdigest()
-        self.kept[digest] = content
-        return digest
-
-    def get(self, wanted: str) -> bytes:
-        return self.kept[wanted]
-
-    def writer(self) -> "Writing":
-        return Writing(self)
-
-
-class Writing:
-    """One blob being written."""
-
-    def __init__(self, blobs: Blobs) -> None:
-        self._blobs = blobs
-        self._content = b""
-
-    def write(self, chunk: bytes) -> None:
-        self._content += chunk
-
-    def finish(self) -> str:
-        return self._blobs.put(self._content)
-
-    def discard(self) -> None:
-        self._content = b""
 
 
 class Obedient:
@@ -118,13 +83,13 @@ def tier() -> Obedient:
 
 
 @pytest.fixture
-def blobs() -> Blobs:
+def blobs() -> Shelf:
     """The blobs that the session finds."""
-    return Blobs()
+    return Shelf()
 
 
 @pytest.fixture
-def carry(tmp_path: Any, tier: Obedient, blobs: Blobs) -> Carry:
+def carry(tmp_path: Any, tier: Obedient, blobs: Shelf) -> Carry:
     """Carry out one request under a policy that allows it; gives what the session told, and the events it released."""
     site = Embedded(tmp_path)
 

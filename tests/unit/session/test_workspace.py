@@ -23,9 +23,6 @@ class Standing:
         self._base = base
         self.held = 0
 
-    def known(self, _manifest: dict[str, Any]) -> Path | None:
-        return self._base
-
     @contextmanager
     def base(self, _manifest: dict[str, Any]) -> Iterator[Path]:
         if self._base is None:

@@ -5,7 +5,6 @@ import os
 import pytest
 
 from tests.unit.workspace.shelf import git as users_git
-from tipstaff.workspace import git as module
 from tipstaff.workspace.git import Git, GitError, complaint, split
 
 
@@ -128,12 +127,3 @@ def test_a_complaint_is_the_first_that_matters(said, expected):
 def test_lists_are_split_at_nul(listed, expected):
     """Names are bytes, and only NUL ends one."""
     assert split(listed) == expected
-
-
-def test_the_environment_is_given_as_a_copy():
-    """Nobody can change what git runs with."""
-    module.clean_environ()["PATH"] = "/changed"
-
-    assert module.clean_environ()["PATH"] == module.PATH
-    assert module.is_there()
-    assert module.options()[:2] == ["-c", "core.hooksPath=/dev/null"]

@@ -45,11 +45,15 @@ HEADS: Final = ("diff --git ", "--- ", "+++ ", "index ", "new file", "deleted fi
 HEAD: Final = "\x1b[1m"
 HUNK: Final = "\x1b[36m"
 
+MIXED: Final = True  # paths may stand behind options
+
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
     add_run(parser)
-    parser.add_argument("paths", nargs="*", metavar="PATH", help="only these files, or files in these folders")
+    parser.add_argument(
+        "paths", nargs="*", default=[], metavar="PATH", help="only these files, or files in these folders"
+    )
     parser.add_argument("--stat", action="store_true", help="how many lines came and went, instead of the diff")
     parser.add_argument("--color", choices=("auto", "always", "never"), default="auto", help="colours (default: auto)")
     parser.add_argument("--ignored", action="store_true", help="also list what the repository ignores")

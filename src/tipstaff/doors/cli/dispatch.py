@@ -97,5 +97,7 @@ def _run(module: "ModuleType", argv: list[str], path: str, line: str) -> int:
         begin(argv)
     from tipstaff.doors.cli.parser import parser_of  # noqa: PLC0415 - argparse is half of the time of a start
 
-    code: int = module.run(parser_of(module, path, line).parse_args(argv))
+    parser = parser_of(module, path, line)
+    parse = parser.parse_intermixed_args if getattr(module, "MIXED", False) else parser.parse_args
+    code: int = module.run(parse(argv))
     return code

@@ -39,6 +39,16 @@ def test_a_pipe_gets_the_diff_as_it_is(said):
     assert said(diff=DIFF)[:2] == (0, DIFF)
 
 
+def test_paths_may_stand_behind_options(said, capfdbinary):
+    """A path is one before an option and behind it; without a run the sentence asks for a run alone."""
+    before, behind = said("a", "--stat", diff=DIFF), said("--stat", "a", diff=DIFF)
+
+    assert before[:2] == behind[:2]
+    assert before[0] == 0
+    assert main(["diff"]) == 64
+    assert b"required: RUN;" in capfdbinary.readouterr().err
+
+
 def test_colours_come_with_escapes(said):
     """Where colours are asked for, what the agent wrote cannot add sequences of its own."""
     _, out, _ = said("--color", "always", diff=DIFF)
