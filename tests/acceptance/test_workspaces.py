@@ -1016,7 +1016,7 @@ def test_programs_get_json(asked, ran, small):
     told = asked("apply", run, "--revert")
     assert ([one["path"] for one in told["reverted"]], told["branches"]) == ([".envrc", "y"], ["b"])
     assert asked("apply", run, "--revert")["error"]["kind"] == "UsageError"
-    assert asked("apply", "run_0")["error"]["kind"] == "NotFoundError"
+    assert asked("apply", "run_none")["error"]["kind"] == "NotFoundError"
 
 
 # What goes wrong on the way back.
