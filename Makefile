@@ -41,8 +41,8 @@ docs: environment  ## regenerate docs/reference, and the shipped policies as pla
 	$(BIN)/python scripts/ready.py
 
 lock: environment  ## requirements/*.lock from pyproject.toml; LOCK_FLAGS=--upgrade for newer versions
-	$(COMPILE) $(LOCK_FLAGS) pyproject.toml -o requirements/core.lock
-	$(COMPILE) $(LOCK_FLAGS) pyproject.toml --extra dev -o requirements/dev.lock
+	$(COMPILE) $(LOCK_FLAGS) pyproject.toml --extra plane --extra remote -o requirements/core.lock
+	$(COMPILE) $(LOCK_FLAGS) pyproject.toml --extra plane --extra remote --extra dev -o requirements/dev.lock
 	$(COMPILE) $(LOCK_FLAGS) --python-version 3.11 requirements/setup.in -o requirements/setup.lock
 
 clean:  ## remove what the targets above made, and nothing else
