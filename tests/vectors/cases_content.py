@@ -1,4 +1,4 @@
-"""Vectors that checks 16 to 30 refuse: true signatures under what does not fit together."""
+"""Vectors that checks 16 to 31 refuse: true signatures under what does not fit together."""
 
 from tests.vectors.changes import (
     ANOTHER,
@@ -361,5 +361,27 @@ INVALID_CONTENT = [
     Vector("journal-by-stranger", "A stranger signs the head in the plane's name.", journal(key=STRANGER), (30,)),
     Vector("journal-field", "A field that no hash covers.", journal() | {"comment": "trust me"}, (15,)),
     Vector("journal-version", "A journal of another version.", journal() | {"version": "tipstaff.journal.v2"}, (1,)),
+    # 31: checkpoints
+    Vector(
+        "checkpoint-of-another-chain",
+        "The plane has seen another event than the one that is there now.",
+        Run(seen=(4,), seen_as={"eventsHead": "ab" * 32}),
+        (31,),
+    ),
+    Vector(
+        "checkpoint-of-more",
+        "The plane has seen more events than there are.",
+        Run(seen=(4,), seen_as={"eventCount": 99}),
+        (31,),
+    ),
+    Vector(
+        "checkpoint-of-another-run",
+        "A checkpoint that the plane signed for another run.",
+        Run(seen=(4,), seen_as={"runId": "run_00000000-0000-4000-8000-000000000009"}),
+        (31,),
+    ),
+    Vector("checkpoint-by-stranger", "A stranger signs in the plane's name.", Run(seen=(4,), seen_by=STRANGER), (31,)),
+    Vector("checkpoints-no-list", "Something else than a list.", Run(receipt={"checkpoints": {}}), (31,)),
+    Vector("checkpoint-without-head", "A checkpoint of nothing.", Run(receipt={"checkpoints": [{}]}), (31,)),
     Vector("head-altered", "A head that was dated later.", journal()["head"] | {"ts": at(9_999_999)}, (30,)),
 ]

@@ -221,6 +221,7 @@ VALID = [
         Run({"minimumTier": "gvisor"}, (*BEFORE, STANDS, UNFIT)),
     ),
     Vector("exit-code", "The receipt says how the command ended.", Run(receipt={"exitCode": 0, "ending": "exited"})),
+    Vector("checkpoints", "The plane signed twice on the way for what it had seen.", Run(seen=(4, 9))),
     Vector("refusal", "A denial, signed by the plane.", refusal()),
     Vector("refusal-with-more", "A denial with a signed list that is no chain.", refusal_with(events=[1], entries=[2])),
     Vector("journal", "A journal with three entries.", journal()),

@@ -162,6 +162,9 @@ class Run:
     plane_as: PrivateKey | None = None  # who really countersigns
     org: PrivateKey | None = None
     lost: bool = False
+    seen: tuple[int, ...] = ()  # after how many events the plane signed what it had seen
+    seen_by: PrivateKey = PLANE
+    seen_as: Json = field(default_factory=dict)  # other values than the true ones
 
     def bundle(self) -> Json:
         """Tell the run: contract, chain, receipt, keys."""
@@ -200,7 +203,8 @@ class Run:
 
     def _receipt(self, contract: Json, links: list[Json]) -> Json:
         said = [(link["ts"], link["event"]) for link in links]
-        receipt = {**self._facts(contract, links), **_copies(said), **self.receipt}
+        checkpoints = {"checkpoints": self._checkpoints(contract, links)} if self.seen else {}
+        receipt = {**self._facts(contract, links), **_copies(said), **checkpoints, **self.receipt}
         receipt = {k: v for k, v in receipt.items() if v is not None}
         if not self.lost:
             receipt = _signed_as(receipt, self.runner, self.runner_as, "runner")
@@ -224,6 +228,25 @@ class Run:
             },
             "ending": "lost" if self.lost else None,
         }
+
+    def _checkpoints(self, contract: Json, links: list[Json]) -> list[Json]:
+        return [
+            _signed_as(
+                {
+                    "version": "tipstaff.checkpoint.v1",
+                    "runId": contract["runId"],
+                    "contractHash": payload_digest(contract),
+                    "eventCount": count,
+                    "eventsHead": links[count - 1]["hash"],
+                    "ts": links[count - 1]["ts"],
+                    **self.seen_as,
+                },
+                PLANE,
+                self.seen_by,
+                "plane",
+            )
+            for count in self.seen
+        ]
 
     def identity(self, **fields: Any) -> Json:
         """The receipt's word on its runner."""

@@ -13,6 +13,7 @@ from tipstaff.canonical import digest
 from tipstaff.errors import CanonicalError, InputError, SigningKeyError
 from tipstaff.evidence.approval import ApprovalCheck
 from tipstaff.evidence.chain import Chain
+from tipstaff.evidence.checkpoints import check_checkpoints
 from tipstaff.evidence.reached import check_places, check_questions
 from tipstaff.evidence.reading import View, typed
 from tipstaff.evidence.report import MOST_PER_CHECK, Findings
@@ -70,6 +71,7 @@ class BundleCheck:
         self._check_times()  # 22
         self._check_approvals()  # 24
         self._check_artifacts(artifacts)  # 25
+        self._check_checkpoints()  # 31
         self._check_trust()  # 27
 
     # Taking apart
@@ -293,6 +295,14 @@ class BundleCheck:
                 self._findings.add(25, "this artifact was not given", wanted[:64])
             elif sha256(content).hexdigest() != wanted:
                 self._findings.add(25, "this artifact has another content", wanted[:64])
+
+    def _check_checkpoints(self) -> None:
+        checkpoints = self._raw_receipt.get("checkpoints")
+        if checkpoints is not None:
+            run_id = self._raw_contract.get("runId")
+            check_checkpoints(
+                checkpoints, (run_id, self._contract_seal.digest), self._chain, self.plane, self._findings
+            )
 
     def _check_trust(self) -> None:
         if self.plane is not None:

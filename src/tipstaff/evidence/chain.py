@@ -18,6 +18,7 @@ from tipstaff.model.noun import VERSION_EVENT
 WRAPPER: Final = frozenset({"version", "seq", "ts", "prev", "event", "hash"})
 SHOWN_CHARACTERS: Final = 64
 LAST_PORT: Final = 65535
+NO_HASH: Final = bytes(32)  # of an event that has none; nothing hashes to it
 _is_time = re.compile(
     r"[0-9]{4}-(0[1-9]|1[0-2])-(0[1-9]|[12][0-9]|3[01])T([01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9]\.[0-9]{3}Z\Z"
 ).match
@@ -47,6 +48,7 @@ class Chain:
     def __init__(self, findings: Findings) -> None:
         self._findings = findings
         self.count = 0
+        self._hashes = bytearray()  # of every event, so that what was seen of a chain earlier can be compared
         self.genesis: str | None = None
         self.head = ""
         self.first_time = ""
@@ -77,6 +79,7 @@ class Chain:
         if type(link) is not dict or not link.keys() >= WRAPPER:
             self._problem(8, seq, "this is not an event with all its fields")
             self.head, self.last = "", None
+            self._hashes += NO_HASH
             return
         if len(link) != len(WRAPPER):
             self._problem(15, seq, f"the field {_odd_field(link)} is covered by no hash")
@@ -100,7 +103,14 @@ class Chain:
             expected = ""
         if link["hash"] != expected:
             self._problem(8, seq, "its hash does not fit its content")
+        self._hashes += bytes.fromhex(expected) or NO_HASH
         self.head = link["hash"] if type(link["hash"]) is str else ""
+
+    def hash_after(self, count: int) -> str:
+        """Give the hash of the last of the first `count` events; empty where there were not so many."""
+        if not 0 < count <= self.count:
+            return ""
+        return self._hashes[(count - 1) * len(NO_HASH) : count * len(NO_HASH)].hex()
 
     def _understand(self, seq: int, ts: Any, payload: Any) -> None:
         event = self.last = self._parse(seq, payload)

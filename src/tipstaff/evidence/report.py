@@ -44,6 +44,7 @@ CHECKS: Final = {
     28: "the refusal is signed by the plane",
     29: "the journal's entries form one chain",
     30: "the journal's head is signed by the plane, and fits the entries",
+    31: "the checkpoints of the receipt are signed by the plane, and fit the events",
 }
 MOST_PER_CHECK: Final = 20  # a broken chain of a million events must not make a million sentences
 MOST_CHARACTERS: Final = 300  # nor may one sentence quote a name of a million characters

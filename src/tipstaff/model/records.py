@@ -61,3 +61,14 @@ class JournalHead(SignedNoun):
     seq: Count
     hash: Digest
     ts: Timestamp
+
+
+class Checkpoint(SignedNoun):
+    """How far the plane has seen a run's chain, signed by the plane."""
+
+    version: str
+    run_id: str
+    contract_hash: Digest
+    event_count: Count
+    events_head: Digest
+    ts: Timestamp

@@ -25,9 +25,16 @@ UUID_PARTS = (0, 8, 12, 16, 20, 32)
 MOST_HOME_BYTES = 10 * 1024**3
 
 
+LEASE_MS = 60_000
+
+
 def no_secret(_name: str) -> str | None:
     """Know no secret."""
     return None
+
+
+def nobody_waits(_topic: str) -> None:
+    """Wake nobody."""
 
 
 class Authority(msgspec.Struct, frozen=True, kw_only=True):
@@ -43,6 +50,9 @@ class Authority(msgspec.Struct, frozen=True, kw_only=True):
     owner: Owner | None = None  # this process, where runs die with it
     read_secret: Callable[[str], str | None] = no_secret
     most_home_bytes: int = MOST_HOME_BYTES  # what the store may hold before it takes no more runs
+    shared: bool = False  # it serves several requesters and runners, and knows them by their tokens
+    lease_ms: int = LEASE_MS  # how long a runner may be silent
+    wake: Callable[[str], None] = nobody_waits  # hears `queue:POOL` and `run:ID` when something has changed there
 
     @property
     def owner_name(self) -> str | None:

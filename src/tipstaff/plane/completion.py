@@ -4,7 +4,10 @@ Verification comes first and burns nothing: a receipt that can be mended may be 
 gets the same answer. Events, receipt, journal and head are one transaction that survives power loss.
 """
 
+from collections.abc import Sequence
 from typing import Any, Final
+
+import msgspec
 
 from tipstaff.canonical import digest
 from tipstaff.errors import CanonicalError, PlaneError
@@ -18,11 +21,14 @@ from tipstaff.model.noun import VERSION_BUNDLE, VERSION_RECEIPT
 from tipstaff.model.times import timestamp
 from tipstaff.plane.authority import Authority
 from tipstaff.plane.chains import Chains, fold
+from tipstaff.plane.contents import keep_contents
 from tipstaff.plane.leases import Leases
 from tipstaff.plane.tokens import Claim, Tokens
 from tipstaff.store import Run
 
 Json = dict[str, Any]
+LATE: Final = frozenset({"claim_stale", "not_claimed", "completed"})
+MOST_ATTACHED_BYTES: Final = 4 * 1024**2
 COUNTERSIGNATURE: Final = 14  # the check that cannot hold yet
 LOST_EXIT_CODE: Final = 125
 
@@ -37,16 +43,37 @@ class Completion:
         self._chains = chains
         self._leases = leases
 
-    def complete(self, token: object, receipt: Any, links: Any = ()) -> Json:
-        """End a run by its runner's receipt; `links` are events that were not sent before."""
+    def complete(self, token: object, receipt: Any, links: Any = (), contents: Sequence[bytes] = ()) -> Json:
+        """End a run by its runner's receipt; `links` are events that were not sent before, `contents` what they name.
+
+        What comes too late changes nothing, and is kept beside the run for whoever wants to know.
+        """
         if type(receipt) is not dict:
             raise _unverified(["the receipt is not an object"])
         claim = self._tokens.read_claim(token)
+        try:
+            return self._completed(claim, receipt, links, contents)
+        except PlaneError as error:
+            if error.code in LATE and self._authority.shared:
+                self._attach(claim, receipt, links)
+            raise
+
+    def _attach(self, claim: Claim, receipt: Json, links: Any) -> None:
+        document = {"receipt": receipt, "events": list(links) if isinstance(links, list | tuple) else []}
+        if len(msgspec.json.encode(document)) > MOST_ATTACHED_BYTES:
+            document = {"receipt": receipt, "events": []}
+        if len(msgspec.json.encode(document)) <= MOST_ATTACHED_BYTES:
+            with self._store.database.transaction():
+                now = self._authority.time()
+                self._store.attachments.add(claim.run_id, claim.attempt, claim.runner_id, now, document)
+
+    def _completed(self, claim: Claim, receipt: Json, links: Any, contents: Sequence[bytes]) -> Json:
         with self._store.database.alone():  # the remembered chains are one caller's at a time
             run = self._store.runs.get(claim.run_id)
             if run.receipt is not None:
                 return _again(run, claim, receipt)
             self._leases.refuse_stale(run, claim)
+            keep_contents(self._authority, run, contents)
             told = self._chains.extension(run, list(links) if type(links) is tuple else links)
             self._leases.refuse_invented(run, told.links)
             self._chains.forget(run.run_id)  # from here on the folded chain is ours, and nobody adds to it
@@ -73,6 +100,8 @@ class Completion:
         """Keep a receipt, and say so in the journal."""
         now = self._authority.time(run)
         self._store.runs.change(run, receipt=receipt, state=receipt["status"], updated_at=now, **changes)
+        if self._authority.shared:
+            self._store.live.forget(run.run_id)
         self._authority.record("receipt", payload, now)
 
     def _verified(self, run: Run, receipt: Json, chain: Chain) -> str:

@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 
-from tipstaff.errors import CanonicalError, InputError
+from tipstaff.errors import CanonicalError, InputError, PlaneError
 from tipstaff.evidence.seal import payload_digest, signed_as
 from tipstaff.model.decision import Decision, Requirement
 from tipstaff.model.facts import Facts
@@ -62,6 +62,8 @@ def submit(authority: Authority, value: Any, facts: Facts, announce: Announce | 
     """Take a request in; `announce` hears of a contract that needs nobody's approval just before it is kept."""
     request = parse_request(value)
     check_workspace(request)
+    if facts.authenticated is not None and request.workspace is not None:
+        refuse_others_blobs(authority, facts.authenticated, request.workspace)
     decision = decide(request, authority.policy, facts)
     require_room(authority, decision.effective.limits if decision.effective else Limits())
     if decision.denied:
@@ -72,6 +74,8 @@ def submit(authority: Authority, value: Any, facts: Facts, announce: Announce | 
     if announce is not None and decision.effect == "allow":
         announce(run.contract)
     with authority.store.database.transaction():
+        if authority.shared:
+            run = msgspec.structs.replace(run, turn=authority.store.runs.next_turn(run.pool, run.principal))
         authority.store.runs.add(run)
         authority.store.runs.add_events(run.run_id, first)
         keep_request(authority, request, decision, run.run_id)
@@ -86,6 +90,15 @@ def submit(authority: Authority, value: Any, facts: Facts, announce: Announce | 
         contract_hash=run.contract_hash,
         requirements=decision.requirements,
     )
+
+
+def refuse_others_blobs(authority: Authority, name: str, manifest: Json) -> None:
+    """Refuse a workspace that names content which its requester neither brought nor has in a run: naming is asking."""
+    blobs = authority.store.blobs
+    for digest in dict.fromkeys(blobs_of_manifest(manifest)):
+        if not (blobs.is_owned(name, digest) or (blobs.has(digest) and blobs.is_used_for(name, digest))):
+            message = f"the workspace names the blob {digest}, which {name!r} has not brought here"
+            raise PlaneError(message, status=403, code="blob_unknown", reasons=("upload it first: POST /v1/blobs",))
 
 
 def _draw_up(authority: Authority, request: Request, decision: Decision) -> Run:
@@ -127,8 +140,9 @@ def _first_events(decision: Decision) -> list[Json]:
     evaluated: Json = {"type": "policy.evaluated", "decision": decision.effect, "reason": reason}
     evaluated |= {"policy": decision.policy, "reasons": [to_wire(one) for one in decision.reasons]}
     events: list[Json] = [{"type": "run.created"}, evaluated]
-    return events + [{"type": "consent.requested", "requirement": _asked(one)} for one in decision.requirements]
+    return events + [{"type": "consent.requested", "requirement": asked(one)} for one in decision.requirements]
 
 
-def _asked(requirement: Requirement) -> str:
+def asked(requirement: Requirement) -> str:
+    """Say in a sentence who must approve."""
     return f"{requirement.rule}: {requirement.quorum} of {', '.join(requirement.approvers)}"

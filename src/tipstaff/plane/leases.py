@@ -5,19 +5,31 @@ renewed, is refused. Secrets are read before anything is written, so that the ch
 not happen. Which runs are lost is the business of `lost`.
 """
 
+import re
+from collections.abc import Sequence
 from typing import Any, Final
 
 from tipstaff.errors import InputError, PlaneError, SecretError, SigningKeyError
+from tipstaff.evidence.seal import signed
 from tipstaff.keys import PublicKey
+from tipstaff.model.noun import VERSION_CHECKPOINT, VERSION_TIME
+from tipstaff.model.times import timestamp
 from tipstaff.plane.approvals import shortfalls
 from tipstaff.plane.authority import Authority
-from tipstaff.plane.chains import Chains
+from tipstaff.plane.chains import Chains, Extension
+from tipstaff.plane.contents import keep_contents, refuse_foreign_artifacts
+from tipstaff.plane.permitted import why_not
 from tipstaff.plane.refusals import failed, refuse_run
 from tipstaff.plane.tokens import Claim, Tokens
 from tipstaff.store import Run, Runner
+from tipstaff.store.runs import FIRST, Line
 
 Json = dict[str, Any]
-LEASE_MS: Final = 60_000
+OFFERS: Final = ("release", "renew", "blobs", "log", "ask", "checkpoints", "events-in-complete")
+SEEN_MS: Final = 10_000  # how often it is written down that a runner lives
+MOST_LABELS: Final = 64
+LONGEST_TEXT: Final = 256
+NONCE: Final = re.compile(r"[0-9a-f]{16,64}\Z")
 SLACK_MS: Final = 60_000  # for a runner that cannot renew: over its own timeout
 
 
@@ -43,16 +55,26 @@ class Leases:
         return {"runnerId": runner.runner_id, "runnerToken": self._tokens.runner(runner.runner_id)}
 
     def claim(self, body: Json) -> Json:
-        """Give the oldest run that fits, or say that there is none."""
-        runner = self._runner(body)
-        tiers, after = body.get("tiers"), 0
-        while found := self._store.runs.waiting(runner.pool, self._authority.owner_name, self._authority.time(), after):
+        """Give the run whose turn it is of those that fit, or say that there is none."""
+        runner = self.runner(body)
+        said = _texts(body, "tiers")
+        self._note(runner, body, said)
+        if runner.drain:
+            return {**self._nothing(), "drain": True}
+        # One that says nothing of tiers has none: it may have what demands none.
+        line = Line(runner.pool, self._authority.owner_name, said, weakest=said is None and self._authority.shared)
+        now, after = self._authority.time(), FIRST
+        while found := self._store.runs.waiting(line, now, after):
             after, run = found
-            if type(tiers) is list and run.tier not in tiers:
+            if not self._still_permitted(run):
                 continue
             if (secrets := self._secrets(run)) is not None and (claim := self._take(run, runner, secrets, body)):
                 return claim
-        return {"empty": True}
+        return self._nothing()
+
+    def _nothing(self) -> Json:
+        """Say that there is no run; to a runner of another process, what else this plane can do."""
+        return {"empty": True, "offers": OFFERS} if self._authority.shared else {"empty": True}
 
     def renew(self, token: object) -> Json:
         """Prolong a lease. The token changes; asking again with the one before gives the same answer."""
@@ -64,13 +86,15 @@ class Leases:
             self.refuse_stale(run, claim)
             now = self._authority.time()
             claim = claim._replace(serial=run.lease_serial + 1)
-            self._store.runs.change(run, lease_serial=claim.serial, lease_until=now + LEASE_MS)
-        return {"claimToken": self._tokens.claim(claim), "leaseMs": LEASE_MS, **_cancel(run)}
+            lease = self._authority.lease_ms
+            self._store.runs.change(run, lease_serial=claim.serial, lease_until=now + lease)
+        return {"claimToken": self._tokens.claim(claim), "leaseMs": lease, **cancel_of(run)}
 
-    def append(self, token: object, links: Any, *, release: bool) -> Json:
+    def append(self, token: object, links: Any, *, release: bool, contents: Sequence[bytes] = ()) -> Json:
         """Take a runner's events. With `release` the command is let run next: what is known now must survive."""
         with self._store.database.transaction(durable=release):
             run = self.holder(token)
+            keep_contents(self._authority, run, contents)
             told = self._chains.extension(run, links)
             self.refuse_invented(run, told.links)
             lasting = told.lasting
@@ -84,15 +108,35 @@ class Leases:
                 released=run.released or release,
                 updated_at=self._authority.time(run),
             )
-        return {"ok": True, **_cancel(run)}
+        return {"ok": True, **cancel_of(run), **self._checkpoint(run, told)}
+
+    def _checkpoint(self, run: Run, told: Extension) -> Json:
+        """Sign what was seen of the chain, so that neither side can tell it differently later."""
+        if not self._authority.shared:
+            return {}
+        seen = {
+            "version": VERSION_CHECKPOINT,
+            "runId": run.run_id,
+            "contractHash": run.contract_hash,
+            "eventCount": told.chain.count,
+            "eventsHead": told.chain.head,
+            "ts": timestamp(self._authority.time(run)),
+        }
+        return {"checkpoint": signed(seen, self._authority.signer(run.contract), "plane")}
 
     def refuse_other(self, token: object, run_id: str) -> None:
         """Refuse a token that was given for another run than the path names."""
         if self._tokens.read_claim(token).run_id != run_id:
             raise PlaneError("this token is for another run", status=401, code="token_unknown")
 
+    def run_of(self, token: object) -> str:
+        """Name the run that a token is for."""
+        return self._tokens.read_claim(token).run_id
+
     def refuse_invented(self, run: Run, links: list[Json]) -> None:
-        """Refuse events that carry an approval which nobody gave."""
+        """Refuse events that carry an approval which nobody gave, or name content that this run did not bring."""
+        if self._authority.shared:
+            refuse_foreign_artifacts(self._authority, run, links)
         if any("approval" in link["event"] for link in links):
             from tipstaff.plane import questions  # noqa: PLC0415 - few runs ask while they run
 
@@ -112,7 +156,8 @@ class Leases:
         if claim != (run.run_id, run.attempt, run.lease_serial, run.runner_id):
             raise PlaneError(f"this claim on run {run.run_id} has been replaced", status=409, code="claim_stale")
 
-    def _runner(self, body: Json) -> Runner:
+    def runner(self, body: Json) -> Runner:
+        """Give the runner whose token a body carries."""
         runner = self._store.runners.get(self._tokens.read_runner(body.get("runnerToken")))
         if runner is None:
             raise PlaneError("this runner is not enrolled any more", status=401, code="runner_unknown")
@@ -156,7 +201,9 @@ class Leases:
             now = self._authority.time(run)
             if run.state != "created" or now > run.expires_at or shortfalls(self._authority, run):
                 return None
-            lease = LEASE_MS if "renew" in knows else run.contract["limits"]["timeMs"] + SLACK_MS
+            lease = self._authority.lease_ms if "renew" in knows else run.contract["limits"]["timeMs"] + SLACK_MS
+            if self._authority.shared:
+                self._store.runs.took_turn(run.pool, run.turn)
             run = self._authority.extend(
                 run,
                 _claim_events(run, runner),
@@ -177,7 +224,36 @@ class Leases:
             "leaseMs": lease,
             "events": events,
             "secrets": secrets,
+            **({"offers": OFFERS, **self._time(body)} if self._authority.shared else {}),
         }
+
+    def _time(self, body: Json) -> Json:
+        """Sign the time for a runner that named a number which nobody used before: its own clock may be wrong."""
+        nonce = body.get("nonce")
+        if not (isinstance(nonce, str) and NONCE.match(nonce)):
+            return {}
+        said = {"version": VERSION_TIME, "nonce": nonce, "ts": timestamp(self._authority.time())}
+        return {"planeTime": signed(said, self._authority.key, "plane")}
+
+    def _note(self, runner: Runner, body: Json, tiers: list[str] | None) -> None:
+        """Write down that a runner lives, now and then."""
+        now = self._authority.time()
+        if self._authority.shared and now - (runner.last_seen_at or 0) > SEEN_MS:
+            labels = (_texts(body, "labels") or [])[:MOST_LABELS]
+            with self._store.database.transaction():
+                self._store.runners.seen(runner.runner_id, now, labels, tiers)
+
+    def _still_permitted(self, run: Run) -> bool:
+        """Judge a run again where the policy, or its requester, is not what it was; one that may not run is ended."""
+        cause = why_not(self._authority, run) if self._authority.shared else None
+        if cause is None:
+            return True
+        with self._store.database.transaction(durable=True):
+            now = self._store.runs.get(run.run_id)
+            if now.state == "created":
+                refuse_run(self._authority, now, cause)
+        self._authority.wake(f"run:{run.run_id}")
+        return False
 
 
 def _refuse_unfit(contract: Json, values: dict[str, str | None]) -> None:
@@ -224,5 +300,14 @@ def acted(link: Json) -> bool:
     return bool(link["event"]["type"] != "workspace.materialized")
 
 
-def _cancel(run: Run) -> Json:
+def cancel_of(run: Run) -> Json:
+    """Say who wants a run stopped, if somebody does."""
     return {"cancel": run.cancel_actor} if run.cancel_actor else {}
+
+
+def _texts(body: Json, name: str) -> list[str] | None:
+    """Read a list of short texts; None where there is none."""
+    said = body.get(name)
+    if type(said) is not list:
+        return None
+    return [one for one in said if type(one) is str and len(one) <= LONGEST_TEXT]

@@ -33,7 +33,7 @@ class Lost:
         """Close, or requeue, every run that is nobody's; says which, and how."""
         return [
             {"runId": seen.run_id, "how": how}
-            for seen in self._store.runs.open()
+            for seen in self._store.runs.overdue(self._authority.time())
             if self._way(seen) is not None and (how := self._close(seen.run_id))
         ]
 

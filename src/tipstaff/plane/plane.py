@@ -4,10 +4,12 @@ Everything goes in and comes out as JSON values, as the protocol has them, so th
 is only transport. What is refused by policy is a value; a step that the protocol does not allow is a `PlaneError`.
 """
 
+from collections.abc import Sequence
 from contextlib import AbstractContextManager
+from functools import cached_property
 from typing import Any
 
-from tipstaff.errors import NotFoundError
+from tipstaff.errors import NotFoundError, StoreError
 from tipstaff.model.facts import Facts
 from tipstaff.model.noun import to_wire
 from tipstaff.plane import approvals, intake, reading
@@ -22,7 +24,10 @@ from tipstaff.policy.judge import NO_FACTS
 
 TYPE_CHECKING = False  # as in tipstaff/__init__.py: type checkers take it as true
 if TYPE_CHECKING:
+    from tipstaff.plane.callers import Caller
     from tipstaff.plane.changes import Kept
+    from tipstaff.plane.contents import OwnedWriter
+    from tipstaff.plane.people import People
 
 Json = dict[str, Any]
 PAGE = 100
@@ -39,20 +44,56 @@ class Plane:
         self._leases = Leases(authority, tokens, chains)
         self._completion = Completion(authority, tokens, chains, self._leases)
         self._lost = Lost(authority, self._completion)
+        self._wake = authority.wake
+
+    @cached_property
+    def people(self) -> "People":
+        """The principals, and the tokens that runners enrol with."""
+        from tipstaff.plane.people import People  # noqa: PLC0415 - an embedded plane has none
+
+        return People(self._authority)
+
+    def caller(self, token: str | None) -> "Caller | None":
+        """Give what the principal with this token may do; None where there is no such principal."""
+        from tipstaff.plane.callers import Caller  # noqa: PLC0415 - as above
+
+        principal = self.people.who(token)
+        return Caller(self, self._authority, principal) if principal is not None else None
+
+    def public_keys(self) -> list[Json]:
+        """List the keys that this plane signs, or signed, with."""
+        signers = (self._authority.key, *self._authority.older)
+        return [{"keyId": one.public.key_id, "publicKeyPem": one.public.pem, "role": "plane"} for one in signers]
+
+    def ready(self) -> bool:
+        """Say whether the store answers."""
+        try:
+            return self._store.database.one("SELECT 1") is not None
+        except StoreError:
+            return False
 
     # For doors
 
     def submit(self, request: Any, facts: Facts = NO_FACTS, announce: intake.Announce | None = None) -> intake.Intake:
         """Take a request in: refused, queued, or waiting for people. What will be queued is announced first."""
-        return intake.submit(self._authority, request, facts, announce)
+        taken = intake.submit(self._authority, request, facts, announce)
+        if isinstance(taken, intake.Queued):
+            self._wake(f"queue:{taken.contract['runner']['pool']}")
+        return taken
 
     def approve(self, run_id: str, body: Json, by: approvals.Vouched = "same-uid") -> Json:
         """Take an approval of a waiting run."""
-        return approvals.approve(self._authority, run_id, body, by)
+        told = approvals.approve(self._authority, run_id, body, by)
+        self._wake(f"run:{run_id}")
+        if told["status"] == "created":
+            self._wake(f"queue:{self._store.runs.get(run_id).pool}")
+        return told
 
     def deny(self, run_id: str, body: Json) -> Json:
         """End a waiting run by an approver's word."""
-        return approvals.deny(self._authority, run_id, body)
+        told = approvals.deny(self._authority, run_id, body)
+        self._wake(f"run:{run_id}")
+        return told
 
     def expire(self, run_id: str) -> Json:
         """End a waiting run because nobody waits for its approval any longer."""
@@ -68,13 +109,16 @@ class Plane:
             elif run.open:
                 event = {"type": "run.cancelled", "actor": actor}
                 refuse_run(self._authority, run, Cause("run.cancelled", f"{actor['id']!r} cancelled it", event))
+        self._wake(f"run:{run_id}")
         return {"runId": run_id, "status": self._store.runs.get(run_id).state}
 
     def answer(self, run_id: str, body: Json, by: approvals.Vouched = "same-uid") -> Json:
         """Take a person's answer to a question of a run at work."""
         from tipstaff.plane import questions  # noqa: PLC0415 - few runs ask while they run
 
-        return questions.answer(self._authority, run_id, body, by)
+        told = questions.answer(self._authority, run_id, body, by)
+        self._wake(f"run:{run_id}")
+        return told
 
     # For runners
 
@@ -82,9 +126,25 @@ class Plane:
         """Make a runner known."""
         return self._leases.enroll(public_key_pem, pool)
 
+    def enroll_by_token(self, body: Json) -> Json:
+        """Make a runner known that has a token for that."""
+        from tipstaff.plane.people import Enrolment  # noqa: PLC0415 - an embedded plane enrols its own
+
+        return Enrolment(self._authority, self._leases).enroll(body)
+
+    def drain(self, body: Json) -> Json:
+        """Give a runner that asks for it no more runs, or again."""
+        runner, on = self._leases.runner(body), body.get("drain") is not False
+        with self._store.database.transaction():
+            self._store.runners.drain(runner.runner_id, on=on)
+        return {"runnerId": runner.runner_id, "drain": on}
+
     def claim(self, body: Json) -> Json:
         """Give a runner the oldest run that fits."""
-        return self._leases.claim(body)
+        claimed = self._leases.claim(body)
+        if "runId" in claimed:
+            self._wake(f"run:{claimed['runId']}")
+        return claimed
 
     def holds(self, token: object, run_id: str) -> None:
         """Refuse a token that is not for this run."""
@@ -94,9 +154,41 @@ class Plane:
         """Prolong a runner's lease."""
         return self._leases.renew(token)
 
-    def append(self, token: object, events: Any, *, release: bool = False) -> Json:
-        """Take a runner's events."""
-        return self._leases.append(token, events, release=release)
+    def append(self, token: object, events: Any, *, release: bool = False, contents: Sequence[bytes] = ()) -> Json:
+        """Take a runner's events, and small content that they name."""
+        told = self._leases.append(token, events, release=release, contents=contents)
+        self._woken(token)
+        return told
+
+    def print(self, token: object, body: Json) -> Json:
+        """Take what a run prints, for whoever watches."""
+        from tipstaff.plane import live  # noqa: PLC0415 - an embedded plane's output passes it by
+
+        with self._store.database.transaction():
+            told = live.take(self._authority, self._leases.holder(token), body)
+        self._woken(token)
+        return told
+
+    def claim_writer(self, token: object) -> "OwnedWriter":
+        """Begin a blob that the holder of a claim brings."""
+        from tipstaff.plane.contents import OwnedWriter, run_owner  # noqa: PLC0415 - as above
+
+        return OwnedWriter(self._authority, run_owner(self._leases.holder(token).run_id))
+
+    def blob_for_claim(self, token: object, digest: str) -> bytes:
+        """Give the holder of a claim content that its run is made of, or that it brought."""
+        from tipstaff.plane.contents import content_of_claim  # noqa: PLC0415 - as above
+
+        return content_of_claim(self._authority, self._leases.holder(token), digest)
+
+    def blob_for_old_peer(self, digest: str) -> bytes:
+        """Give anybody content that a run at a runner is made of: for runners that cannot say who they are."""
+        from tipstaff.plane.contents import content_of_anybody  # noqa: PLC0415 - as above
+
+        return content_of_anybody(self._authority, digest)
+
+    def _woken(self, token: object) -> None:
+        self._wake(f"run:{self._leases.run_of(token)}")
 
     def ask(self, token: object, body: Json) -> Json:
         """Take a runner's question about a place, or give its answer."""
@@ -104,9 +196,11 @@ class Plane:
 
         return questions.ask(self._authority, self._leases.holder(token), body)
 
-    def complete(self, token: object, receipt: Any, events: Any = ()) -> Json:
+    def complete(self, token: object, receipt: Any, events: Any = (), contents: Sequence[bytes] = ()) -> Json:
         """End a run by its runner's receipt; gives it countersigned."""
-        return {"receipt": self._completion.complete(token, receipt, events)}
+        countersigned = self._completion.complete(token, receipt, events, contents)
+        self._woken(token)
+        return {"receipt": countersigned}
 
     def without_waiting(self) -> AbstractContextManager[None]:
         """Inside, a step that would have to wait for others is a `BusyError`, and can be taken again."""
@@ -117,6 +211,10 @@ class Plane:
     def close_lost(self) -> list[Json]:
         """Close every run that is nobody's any more, and sweep what dead processes left."""
         closed = self._lost.close()
+        for one in closed:
+            self._wake(f"run:{one['runId']}")
+            if one["how"] == "requeued":
+                self._wake(f"queue:{self._store.runs.get(one['runId']).pool}")
         self._store.owners.sweep()
         self._store.blobs.sweep()
         return closed
@@ -182,6 +280,14 @@ class Plane:
             why = "it ended with a refusal" if not run.open else f"it is {run.state}"
             raise NotFoundError(f"run {run_id} has no receipt: {why}")
         return bundle_of(self._authority, run, run.receipt, list(self._store.runs.events(run_id)))
+
+    def metrics(self) -> Json:
+        """Count what there is."""
+        return reading.metrics(self._authority)
+
+    def runners(self) -> list[Json]:
+        """List the runners that are not revoked."""
+        return reading.runners(self._authority)
 
     def journal(self) -> Json | None:
         """Give the journal with its signed head; None while nothing was decided."""

@@ -4,6 +4,7 @@ Runs and refused requests are one list, ordered by time. Everything is told from
 receipt, request, policy); nothing is decided anew, and nothing changes.
 """
 
+from collections.abc import Iterator
 from heapq import merge
 from itertools import islice
 from operator import itemgetter
@@ -12,7 +13,7 @@ from typing import Any
 import msgspec
 
 from tipstaff.errors import NotFoundError, StoreError
-from tipstaff.model.times import timestamp
+from tipstaff.model.times import milliseconds, timestamp
 from tipstaff.plane.authority import Authority
 from tipstaff.store import Run
 
@@ -26,6 +27,55 @@ def history(authority: Authority, count: int, before: str | None = None) -> list
     runs = map(run_line, authority.store.runs.page(count, after_run))
     refused = (refusal_line(authority, one) for one in authority.store.refusals.page(count, after_refusal))
     return list(islice(merge(runs, refused, key=itemgetter("createdAt"), reverse=True), count))
+
+
+def page(authority: Authority, count: int, before: str | None, principal: str | None, *, refused: bool) -> list[Json]:
+    """List runs, of all requesters or of one, newest first, from behind `before`; with refused requests if asked."""
+    after_run, after_refusal = _places(authority, before)
+    lines = map(run_line, authority.store.runs.page(count, after_run, principal))
+    if not refused:
+        return list(lines)
+    refusals = authority.store.refusals.page(count, after_refusal, principal)
+    told = (refusal_line(authority, one) for one in refusals)
+    return list(islice(merge(lines, told, key=itemgetter("createdAt"), reverse=True), count))
+
+
+def runners(authority: Authority) -> list[Json]:
+    """List the runners, with the runs that each of them has."""
+    return [
+        {
+            "runnerId": one["runner_id"],
+            "pool": one["pool"],
+            "keyId": one["key_id"],
+            "enrolledAt": timestamp(one["enrolled_at"]),
+            **({"lastSeenAt": timestamp(one["last_seen_at"])} if one["last_seen_at"] is not None else {}),
+            **({"tiers": one["tiers"]} if one["tiers"] is not None else {}),
+            "labels": one["labels"],
+            "drain": one["drain"],
+            "holding": authority.store.runs.held_by(one["runner_id"]),
+        }
+        for one in authority.store.runners.all()
+    ]
+
+
+def export(authority: Authority, since: str | None) -> Iterator[bytes]:
+    """Give every event since a time, one line of JSON each, a run at a time, oldest first."""
+    earliest = milliseconds(since) if since else 0
+    for run_id in authority.store.runs.since(earliest):
+        for link in authority.store.runs.events(run_id):
+            if milliseconds(link["ts"]) >= earliest:
+                yield msgspec.json.encode({"runId": run_id, **link}) + b"\n"
+
+
+def metrics(authority: Authority) -> Json:
+    """Count what there is."""
+    store = authority.store
+    return {
+        "runs": store.runs.counts(),
+        "queued": store.runs.queued(),
+        "runners": len(store.runners.all()),
+        "storeBytes": store.size_bytes(),
+    }
 
 
 def named(authority: Authority, beginning: str, count: int) -> list[str]:
@@ -89,7 +139,19 @@ def run_whole(authority: Authority, run_id: str) -> Json:
         "policy": _policy_name(authority, run.policy_hash),
         **({"receipt": run.receipt} if run.receipt else {}),
         **({"refusal": refusal} if refusal else {}),
+        **_late(authority, run_id),
     }
+
+
+def _late(authority: Authority, run_id: str) -> Json:
+    """Name what came too late for a run, where its runner may be another process's."""
+    if not authority.shared:
+        return {}
+    found = [
+        {"attempt": attempt, "runnerId": runner_id, "receivedAt": timestamp(received), **document}
+        for attempt, runner_id, received, document in authority.store.attachments.of_run(run_id)
+    ]
+    return {"attachments": found} if found else {}
 
 
 def refusal(authority: Authority, refusal_id: str) -> Json:
@@ -105,7 +167,7 @@ def refusal(authority: Authority, refusal_id: str) -> Json:
 
 def waiting(authority: Authority) -> list[Json]:
     """List the runs that wait for people, oldest first, with exactly what is asked."""
-    runs = [run for run in authority.store.runs.open() if run.state == "awaiting_approval"]
+    runs = authority.store.runs.asking()
     return [
         {
             **run_line(run),

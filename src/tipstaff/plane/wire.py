@@ -37,8 +37,8 @@ def answer(plane: Plane, path: str, body: bytes, *, wait: bool = True) -> tuple[
 def _answered(plane: Plane, path: str, body: bytes) -> Json:
     if len(body) > MOST_BODY_BYTES:
         raise PlaneError(f"a body is at most {MOST_BODY_BYTES} bytes", status=413)
-    if path == "/v1/claims":
-        return plane.claim(read_object(body, {}))
+    if (office := _OFFICES.get(path)) is not None:
+        return office(plane, read_object(body, {}))
     found = _RUN.fullmatch(path)
     step = _STEPS.get(found["step"]) if found else None
     if found is None or step is None:
@@ -49,7 +49,22 @@ def _answered(plane: Plane, path: str, body: bytes) -> Json:
 
 
 def _append(plane: Plane, fields: Json) -> Json:
-    return plane.append(fields.get("claimToken"), fields.get("events"), release=fields.get("release") is True)
+    contents = _contents(fields)
+    return plane.append(
+        fields.get("claimToken"), fields.get("events"), release=fields.get("release") is True, contents=contents
+    )
+
+
+def _contents(fields: Json) -> list[bytes]:
+    if fields.get("blobs") is None:
+        return []
+    from tipstaff.plane.contents import read_contents  # noqa: PLC0415 - an embedded runner shares the store
+
+    return read_contents(fields["blobs"])
+
+
+def _print(plane: Plane, fields: Json) -> Json:
+    return plane.print(fields.get("claimToken"), fields)
 
 
 def _renew(plane: Plane, fields: Json) -> Json:
@@ -57,7 +72,8 @@ def _renew(plane: Plane, fields: Json) -> Json:
 
 
 def _complete(plane: Plane, fields: Json) -> Json:
-    return plane.complete(fields.get("claimToken"), fields.get("receipt"), fields.get("events", []))
+    events, contents = fields.get("events", []), _contents(fields)
+    return plane.complete(fields.get("claimToken"), fields.get("receipt"), events, contents)
 
 
 def _ask(plane: Plane, fields: Json) -> Json:
@@ -69,5 +85,16 @@ def _kind(error: TipstaffError) -> type[TipstaffError]:
 
 
 _RUN: Final = re.compile(r"/v1/runs/(?P<run>[^/]{1,128})/(?P<step>[a-z]+)")
-_STEPS: Final[dict[str, _Step]] = {"events": _append, "renew": _renew, "ask": _ask, "complete": _complete}
+_OFFICES: Final[dict[str, _Step]] = {
+    "/v1/claims": Plane.claim,
+    "/v1/runners/enroll": Plane.enroll_by_token,
+    "/v1/runners/drain": Plane.drain,
+}
+_STEPS: Final[dict[str, _Step]] = {
+    "events": _append,
+    "renew": _renew,
+    "log": _print,
+    "ask": _ask,
+    "complete": _complete,
+}
 _STATUS: Final[dict[type[TipstaffError], int]] = {InputError: 400, NotFoundError: 404, StoreError: 503}

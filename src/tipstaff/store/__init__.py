@@ -22,6 +22,8 @@ from tipstaff.store.runners import Runner, Runners
 from tipstaff.store.runs import Run, Runs
 
 if TYPE_CHECKING:
+    from tipstaff.store.live import Attachments, Live
+    from tipstaff.store.principals import EnrollTokens, Principals
     from tipstaff.store.questions import Questions
 
 __all__ = [
@@ -64,6 +66,34 @@ class Store:
         from tipstaff.store.questions import Questions  # noqa: PLC0415 - few runs ask while they run
 
         return Questions(self.database)
+
+    @cached_property
+    def principals(self) -> "Principals":
+        """Who may ask for something."""
+        from tipstaff.store.principals import Principals  # noqa: PLC0415 - an embedded plane has none
+
+        return Principals(self.database)
+
+    @cached_property
+    def enroll_tokens(self) -> "EnrollTokens":
+        """What runners enrol with."""
+        from tipstaff.store.principals import EnrollTokens  # noqa: PLC0415 - as above
+
+        return EnrollTokens(self.database)
+
+    @cached_property
+    def live(self) -> "Live":
+        """What runs at work print."""
+        from tipstaff.store.live import Live  # noqa: PLC0415 - as above
+
+        return Live(self.database)
+
+    @cached_property
+    def attachments(self) -> "Attachments":
+        """What came too late."""
+        from tipstaff.store.live import Attachments  # noqa: PLC0415 - as above
+
+        return Attachments(self.database)
 
     def secret(self, name: str, random: Callable[[int], bytes]) -> bytes:
         """Give the store's own secret called `name`; the first who asks makes it."""

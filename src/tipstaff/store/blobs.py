@@ -1,7 +1,7 @@
 """Bytes by their sha-256: small ones in a row of the database, large ones each in a file named by its digest.
 
 A file is written under another name, synced and renamed: under its own name it is whole or not there. What is read is
-hashed again: bytes that do not fit their name are never given out. Does not know whose a blob is.
+hashed again: bytes that do not fit their name are never given out. Knows who brought a blob, and judges nothing by it.
 """
 
 import fcntl
@@ -121,6 +121,35 @@ class Blobs:
         alone += " (SELECT 1 FROM uses WHERE hash = ?1 AND user = ?2) AND NOT EXISTS"
         alone += " (SELECT 1 FROM uses WHERE hash = ?1 AND user != ?2)"
         return sum(int(self._database.one(alone, one, user)[0]) for one in set(digests))
+
+    def own(self, owner: str, digest: str) -> None:
+        """Say who brought a blob."""
+        self._database.run("INSERT OR IGNORE INTO blob_owners VALUES (?, ?)", digest, owner)
+
+    def is_owned(self, owner: str, digest: str) -> bool:
+        """Say whether somebody brought this very blob, and it is there."""
+        return (
+            self.has(digest)
+            and self._database.one("SELECT 1 FROM blob_owners WHERE hash = ? AND owner = ?", digest, owner) is not None
+        )
+
+    def is_used(self, user: str, digest: str) -> bool:
+        """Say whether a run, or a refusal, names a blob."""
+        return self._database.one("SELECT 1 FROM uses WHERE hash = ? AND user = ?", digest, user) is not None
+
+    def users(self, digest: str) -> list[str]:
+        """List the runs that name a blob."""
+        rows = self._database.all(
+            "SELECT user FROM uses WHERE hash = ? AND EXISTS (SELECT 1 FROM runs WHERE run_id = user)", digest
+        )
+        return [row[0] for row in rows]
+
+    def is_used_for(self, principal: str, digest: str) -> bool:
+        """Say whether a run of this requester's names a blob."""
+        return self._database.one(
+            "SELECT 1 FROM uses JOIN runs ON runs.run_id = uses.user WHERE uses.hash = ? AND runs.principal = ?",
+            digest, principal,
+        ) is not None  # fmt: skip
 
     def remove_unused(self, among: Iterable[str] | None = None) -> None:
         """Remove what nothing names, of all or of some. What a run at work may be about to name stays."""

@@ -48,12 +48,13 @@ class Refusals:
         rows = self._database.all("SELECT document FROM refusals ORDER BY number DESC LIMIT ?", count)
         return [msgspec.json.decode(row[0]) for row in rows]
 
-    def page(self, count: int, before: tuple[int, int] | None) -> list[Json]:
-        """List refusals of requests that never became runs, newest first, from behind a place in time."""
+    def page(self, count: int, before: tuple[int, int] | None, principal: str | None = None) -> list[Json]:
+        """List refusals of requests that never became runs, newest first, from behind a place; of all, or of one."""
         where = "AND (ts, number) < (?, ?)" if before else ""
+        where += "" if principal is None else " AND json_extract(CAST(document AS TEXT), '$.principal') = ?"
         rows = self._database.all(
             f"SELECT document FROM refusals WHERE run_id IS NULL {where} ORDER BY ts DESC, number DESC LIMIT ?",  # noqa: S608 - our own words
-            *(before or ()), count,
+            *(before or ()), *(() if principal is None else (principal,)), count,
         )  # fmt: skip
         return [msgspec.json.decode(row[0]) for row in rows]
 

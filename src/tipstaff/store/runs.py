@@ -54,6 +54,7 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
     cancel_actor: Json | None = None
     failure_message: str | None = None
     receipt: Json | None = None
+    turn: int = 0  # at a plane that serves several: its place among the runs of all requesters
 
     @property
     def open(self) -> bool:
@@ -77,7 +78,20 @@ _INSERT: Final = f"INSERT INTO runs ({_COLUMNS}) VALUES ({', '.join('?' * len(_N
 _OPEN: Final = "state NOT IN ('completed', 'failed', 'cancelled')"
 _WAITING: Final = (
     "state = 'created' AND pool = ? AND owner IS ? AND min(expires_at, coalesce(approval_until, expires_at)) >= ?"
+    " AND (turn, number) > (?, ?)"
 )
+_LEAST_DEMANDING: Final = "json_extract(CAST(contract AS TEXT), '$.minimumTier') = 'process'"
+Place = tuple[int, int]  # in the queue: the turn, and the number of intake
+FIRST: Final[Place] = (-1, 0)
+
+
+class Line(msgspec.Struct, frozen=True):
+    """Which of the waiting runs somebody may have."""
+
+    pool: str
+    owner: str | None = None
+    tiers: Sequence[str] | None = None  # None: of any tier
+    weakest: bool = False  # only those that demand no tier
 
 
 class Runs:
@@ -145,13 +159,80 @@ class Runs:
         """List the runs that have not ended, oldest first."""
         return self._select(f"{_OPEN} ORDER BY number")
 
-    def waiting(self, pool: str, owner: str | None, now: int, after: int = 0) -> tuple[int, Run] | None:
-        """Give the oldest run that can be claimed, behind number `after`."""
+    def overdue(self, now: int) -> list[Run]:
+        """List the runs that may be nobody's any more: of a process, or with a lease or a wait that is over."""
+        return self._select(
+            f"{_OPEN} AND (owner IS NOT NULL OR CASE WHEN state IN ('claimed', 'provisioning', 'running')"
+            " THEN lease_until < ?1 ELSE min(expires_at, coalesce(approval_until, expires_at)) < ?1 END)"
+            " ORDER BY number",
+            now,
+        )
+
+    def asking(self) -> list[Run]:
+        """List the runs that wait for people, oldest first."""
+        return self._select("state = 'awaiting_approval' ORDER BY number")
+
+    def held_by(self, runner_id: str) -> list[str]:
+        """List the runs that a runner has."""
+        rows = self._database.all(
+            "SELECT run_id FROM runs WHERE runner_id = ? AND state IN ('claimed', 'provisioning', 'running')", runner_id
+        )
+        return [row[0] for row in rows]
+
+    def waiting(self, line: Line, now: int, after: Place = FIRST) -> tuple[Place, Run] | None:
+        """Give the run whose turn it is in a line, behind the place `after`."""
+        fitting = f" AND tier IN ({', '.join('?' * len(line.tiers))})" if line.tiers is not None else ""
+        fitting += f" AND {_LEAST_DEMANDING}" if line.weakest else ""
         row = self._database.one(
-            f"SELECT {_COLUMNS}, number FROM runs WHERE {_WAITING} AND number > ? ORDER BY number LIMIT 1",  # noqa: S608 - our own words
-            pool, owner, now, after,
+            f"SELECT {_COLUMNS}, number FROM runs WHERE {_WAITING}{fitting} ORDER BY turn, number LIMIT 1",  # noqa: S608 - our own words
+            line.pool, line.owner, now, *after, *(line.tiers or ()),
         )  # fmt: skip
-        return (int(row[-1]), _run(row[:-1])) if row else None
+        if row is None:
+            return None
+        run = _run(row[:-1])
+        return (run.turn, int(row[-1])), run
+
+    def next_turn(self, pool: str, principal: str) -> int:
+        """Give the turn of a new run: behind the requester's others, and not before the one that was claimed last."""
+        row = self._database.one(
+            "SELECT max(coalesce((SELECT turn FROM turns WHERE pool = ?1), 0),"
+            " coalesce((SELECT max(turn) FROM runs WHERE state = 'created' AND pool = ?1 AND principal = ?2), 0)) + 1",
+            pool, principal,
+        )  # fmt: skip
+        return int(row[0])
+
+    def took_turn(self, pool: str, turn: int) -> None:
+        """Note which turn was claimed; inside the transaction that does so."""
+        self._database.run(
+            "INSERT INTO turns VALUES (?1, ?2) ON CONFLICT (pool) DO UPDATE SET turn = max(turn, ?2)", pool, turn
+        )
+
+    def position(self, run: Run) -> int:
+        """Say how many runs of its pool come before a waiting one."""
+        number = "(SELECT number FROM runs WHERE run_id = ?)"
+        row = self._database.one(
+            f"SELECT count(*) FROM runs WHERE state = 'created' AND pool = ? AND (turn, number) < (?, {number})",  # noqa: S608 - our own words
+            run.pool, run.turn, run.run_id,
+        )  # fmt: skip
+        return int(row[0])
+
+    def since(self, earliest: int) -> Iterator[str]:
+        """Give the ids of the runs in which something happened since a time, oldest first."""
+        after = 0
+        while rows := self._database.all(
+            "SELECT run_id, number FROM runs WHERE updated_at >= ? AND number > ? ORDER BY number LIMIT ?",
+            earliest, after, EVENTS_AT_ONCE,
+        ):  # fmt: skip
+            yield from (row[0] for row in rows)
+            after = rows[-1][1]
+
+    def counts(self) -> dict[str, int]:
+        """Count the runs by state."""
+        return dict(self._database.all("SELECT state, count(*) FROM runs GROUP BY state"))
+
+    def queued(self) -> dict[str, int]:
+        """Count the runs that wait for a runner, by pool."""
+        return dict(self._database.all("SELECT pool, count(*) FROM runs WHERE state = 'created' GROUP BY pool"))
 
     def latest(self, count: int, before: str | None = None) -> list[Run]:
         """List the newest runs, from behind the run `before`."""
@@ -160,10 +241,12 @@ class Runs:
         number = "(SELECT number FROM runs WHERE run_id = ?)"
         return self._select(f"number < {number} ORDER BY number DESC LIMIT ?", before, count)
 
-    def page(self, count: int, before: tuple[int, int] | None) -> list[Run]:
-        """List runs by time, newest first, from behind a place in time."""
+    def page(self, count: int, before: tuple[int, int] | None, principal: str | None = None) -> list[Run]:
+        """List runs by time, newest first, from behind a place in time; of all requesters, or of one."""
         where = "(created_at, number) < (?, ?)" if before else "1"
-        return self._select(f"{where} ORDER BY created_at DESC, number DESC LIMIT ?", *(before or ()), count)
+        where += " AND principal = ?" if principal is not None else ""
+        values = (*(before or ()), *(() if principal is None else (principal,)), count)
+        return self._select(f"{where} ORDER BY created_at DESC, number DESC LIMIT ?", *values)
 
     def place(self, run_id: str) -> tuple[int, int] | None:
         """Say where a run stands in time: when it was taken in, and as which."""

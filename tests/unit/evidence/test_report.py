@@ -31,8 +31,8 @@ def test_a_problem_is_one_line():
 
 
 def test_the_checks_are_numbered_without_gaps():
-    """The checks are numbered from 0 to 30."""
-    assert list(CHECKS) == list(range(31))
+    """The checks are numbered from 0 to 31."""
+    assert list(CHECKS) == list(range(32))
 
 
 def test_findings_are_sorted_and_bounded():

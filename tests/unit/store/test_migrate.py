@@ -28,7 +28,7 @@ def changed(path, statement):
 
 def test_a_new_store_has_the_newest_schema(store):
     """A store that was just made has a version, the write-ahead log and our mark."""
-    assert store.database.one("PRAGMA user_version")[0] == 2
+    assert store.database.one("PRAGMA user_version")[0] == 3
     assert store.database.one("PRAGMA journal_mode")[0] == "wal"
 
 
@@ -48,7 +48,7 @@ def test_a_newer_store_is_refused(tmp_path):
     Store(tmp_path).close()
     changed(tmp_path / "store.sqlite", "PRAGMA user_version=7")
 
-    with pytest.raises(StoreError, match=r"newer Tipstaff \(schema 7; this one knows 2\); install that version"):
+    with pytest.raises(StoreError, match=r"newer Tipstaff \(schema 7; this one knows 3\); install that version"):
         Store(tmp_path)
 
 

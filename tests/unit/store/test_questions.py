@@ -10,6 +10,7 @@ from tipstaff.store import Store
 from tipstaff.store.questions import Asked
 
 PLACE = ("api.example.com", 443, "ask-first")
+NEW_OF_RUNNERS = ("labels", "tiers", "last_seen_at", "drain")
 
 
 @pytest.fixture
@@ -70,9 +71,15 @@ def test_a_question_belongs_to_a_run(kept):
 
 
 def test_a_store_of_the_first_schema_is_brought_forward(tmp_path, run_id):
-    """A home that was written before there were questions gets the table, and keeps its runs."""
+    """A home that was written before there were questions, or other runners, gets the tables, and keeps its runs."""
     file = sqlite3.connect(tmp_path / "store.sqlite")
-    file.execute("DROP TABLE questions")
+    file.execute("DROP TRIGGER blob_unowned")
+    for index in ("runs_queue", "runs_queued_by", "runs_due", "runs_of", "uses_by_user"):
+        file.execute(f"DROP INDEX {index}")
+    for table in ("questions", "principals", "enroll_tokens", "blob_owners", "live", "attachments", "turns"):
+        file.execute(f"DROP TABLE {table}")
+    for column in ("runs DROP COLUMN turn", *(f"runners DROP COLUMN {one}" for one in NEW_OF_RUNNERS)):
+        file.execute(f"ALTER TABLE {column}")
     file.execute("PRAGMA user_version=1")
     file.commit()
     file.close()
