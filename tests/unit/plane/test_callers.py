@@ -8,10 +8,9 @@ from tests.unit.plane.embedded import ASKING, carry_out, follow, materialized
 from tipstaff.errors import InputError, NotFoundError, PlaneError
 from tipstaff.plane import Queued, Refused, Waiting
 
-REQUEST = {
-    "requestedBy": {"kind": "human", "id": "boris"},
-    "execution": {"kind": "argv", "command": "make", "args": ["test"]},
-}
+COMMAND = {"kind": "argv", "command": "make", "args": ["test"]}
+BORIS = {"kind": "human", "id": "boris"}
+REQUEST = {"requestedBy": BORIS, "execution": COMMAND}
 TIERS = {"tiers": ["bwrap", "process"]}
 
 
@@ -145,9 +144,7 @@ def test_another_ones_run_is_cancelled_only_by_those_who_may_cancel_all(office):
     with pytest.raises(NotFoundError):
         office.as_("anna").cancel(theirs, {})
     assert office.as_("anna").cancel(mine, {})["status"] == "cancelled"
-    assert (
-        office.as_("root", "admin").cancel(theirs, {"actor": {"kind": "human", "id": "boris"}})["status"] == "cancelled"
-    )
+    assert office.as_("root", "admin").cancel(theirs, {"actor": BORIS})["status"] == "cancelled"
     assert office.as_("boris").run(theirs)["events"][-1]["event"]["actor"]["id"] == "root"
 
 
