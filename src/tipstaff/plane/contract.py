@@ -38,6 +38,7 @@ class Terms(msgspec.Struct, frozen=True):
     issued_at: int
     expires_at: int
     key_id: str
+    retries: int = 1
 
 
 def draft(request: Request, decision: Decision, terms: Terms) -> Json:
@@ -62,6 +63,7 @@ def draft(request: Request, decision: Decision, terms: Terms) -> Json:
         "isolation": request.isolation,
         "continuation": to_wire(request.continuation) if request.continuation else None,
         "expiresAt": timestamp(terms.expires_at),
+        "retries": terms.retries,
         **_command(request, effective),
         **_reach(request, effective),
         **_bounds(effective),

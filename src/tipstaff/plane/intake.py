@@ -105,7 +105,8 @@ def _draw_up(authority: Authority, request: Request, decision: Decision) -> Run:
     now, asks = authority.time(), decision.effect == "ask"
     wait = max((one.expires_seconds for one in decision.requirements), default=0) * SECOND_MS
     expires = now + wait + authority.policy.document.contract.life
-    terms = Terms(authority.new_id("run"), now, expires, authority.key.public.key_id)
+    retries = authority.policy.document.contract.retries
+    terms = Terms(authority.new_id("run"), now, expires, authority.key.public.key_id, retries)
     try:
         drafted = draft(request, decision, terms)
         contract_hash = payload_digest(drafted)

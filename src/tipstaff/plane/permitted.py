@@ -41,7 +41,8 @@ def _judged_again(authority: Authority, run: Run) -> Cause | None:
         return _changed("; ".join(f"{one.rule}: {one.message}" for one in decision.reasons))
     if decision.effect == "ask" and run.requirements is None:
         return _changed("it now asks for an approval first")
-    terms = Terms(run.run_id, run.created_at, run.expires_at, run.contract["issuer"]["keyId"])
+    retries = authority.policy.document.contract.retries
+    terms = Terms(run.run_id, run.created_at, run.expires_at, run.contract["issuer"]["keyId"], retries)
     if _lasting(draft(request, decision, terms)) != _lasting(run.contract):
         return _changed("it would now be granted otherwise")
     return None

@@ -32,7 +32,7 @@ def history(authority: Authority, count: int, before: str | None = None) -> list
 def page(authority: Authority, count: int, before: str | None, principal: str | None, *, refused: bool) -> list[Json]:
     """List runs, of all requesters or of one, newest first, from behind `before`; with refused requests if asked."""
     after_run, after_refusal = _places(authority, before)
-    lines = map(run_line, authority.store.runs.page(count, after_run, principal))
+    lines = map(wire_line, authority.store.runs.page(count, after_run, principal))
     if not refused:
         return list(lines)
     refusals = authority.store.refusals.page(count, after_refusal, principal)
@@ -106,6 +106,17 @@ def run_line(run: Run) -> Json:
         "failureMessage": run.failure_message,
     }
     return {name: value for name, value in line.items() if value is not None}
+
+
+def wire_line(run: Run) -> Json:
+    """Say it with what other implementations of the protocol look for."""
+    return {
+        **run_line(run),
+        "agentKind": run.contract["agent"]["kind"],
+        "prompt": run.contract["task"]["prompt"],
+        "requestedBy": run.contract["requestedBy"],
+        "hasReceipt": run.receipt is not None,
+    }
 
 
 def refusal_line(authority: Authority, refusal: Json) -> Json:

@@ -58,6 +58,7 @@ def _document(old: document.Document, new: document.Document) -> Iterator[Change
     yield from _names("disclosure", old.disclosure, new.disclosure)
     yield from _data_classes(old, new)
     yield from _amount("contract.life", old.contract.life, new.contract.life)
+    yield from _amount("contract.retries", old.contract.retries, new.contract.retries)
     for section in ("name", "description", "retention", "examples"):
         if getattr(old, section) != getattr(new, section):
             yield Change("different", section, f"`{section}` is changed")

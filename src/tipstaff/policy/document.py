@@ -266,6 +266,7 @@ class ContractLife(Section):
     """How long a contract may wait to be carried out."""
 
     life: Duration = Duration(3_600_000)
+    retries: Annotated[int, msgspec.Meta(ge=0, le=5)] = 1  # after a lost runner, where surely nothing was run
 
 
 class Example(Section):

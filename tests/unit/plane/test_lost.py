@@ -20,6 +20,8 @@ from tipstaff.keys import PrivateKey
 
 LEASE = 60_000
 
+LEASE_MS = 60_000
+
 
 def ways(site):
     """Close what is lost; says how."""
@@ -252,3 +254,17 @@ def test_a_clock_that_goes_back_lets_a_run_complete(site):
     carry_out(site, claim)
 
     assert verify(site.plane.bundle(run_id), [PLANE.public]).verdict == "valid"
+
+
+@pytest.mark.parametrize("retries", [0, 2])
+def test_a_run_goes_back_as_often_as_its_contract_says(make_site, retries):
+    """Policy says how often a run is given out again; after that it is lost."""
+    site = make_site(policy={"contract": {"retries": retries}})
+    site.submit()
+    found = []
+    for _ in range(retries + 1):
+        site.claim()
+        site.clock.now += 2 * LEASE_MS
+        found += [one["how"] for one in site.plane.close_lost()]
+
+    assert found == ["requeued"] * retries + ["lost"]

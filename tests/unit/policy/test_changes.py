@@ -110,6 +110,8 @@ CASES = [
     (("disclosure",), ["none", "redacted", "full"], {"wider"}),
     (("data_classes",), [], {"wider"}),
     (("contract", "life"), "30m", {"narrower"}),
+    (("contract", "retries"), 0, {"narrower"}),
+    (("contract", "retries"), 3, {"wider"}),
     (("retention",), {"receipts": "1d"}, {"different"}),
     (("name",), "other", {"different"}),
     (("description",), "text", {"different"}),
