@@ -91,7 +91,8 @@ class Lost:
 
     def _can_go_back(self, run: Run) -> bool:
         ends = min(run.expires_at, run.approval_until or run.expires_at)
-        if run.released or run.ending or run.attempt > run.contract.get("retries", RETRIES) or run.cancel_actor or self._authority.time(run) > ends:
+        is_over = run.attempt > run.contract.get("retries", RETRIES) or self._authority.time(run) > ends
+        if run.released or run.ending or run.cancel_actor or is_over:
             return False
         events = list(self._store.runs.events(run.run_id))
         claimed = max(link["seq"] for link in events if link["event"]["type"] == "run.claimed")
