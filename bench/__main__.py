@@ -8,14 +8,14 @@ import os
 import platform
 import sys
 
-from bench import egress, evidence, policy, redact, runs, start, workspace
+from bench import egress, evidence, plane, policy, redact, runs, start, workspace
 
 
 def main() -> int:
     """Measure everything."""
     found = {}
     kept = True
-    for part in (start, policy, evidence, redact, runs, egress, workspace):
+    for part in (start, policy, evidence, redact, runs, egress, workspace, plane):
         for figure in part.figures():
             found[figure.name] = figure.as_json()
             kept = kept and (figure.kept or not figure.is_gate)
