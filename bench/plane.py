@@ -1,8 +1,8 @@
 """A plane and a runner as processes of their own, on loopback.
 
 How many runs a second, how soon a watcher sees an act, how long a claim takes behind a long queue, and whether the
-plane grows. Everything shares this machine: the plane, the runner, its sandboxes, and whoever asks here. Nothing is left
-out of a run: submitted over HTTP, claimed, carried out in bubblewrap, its receipt verified, countersigned and stored.
+plane grows. Everything shares this machine: the plane, the runner, its sandboxes, and whoever asks here. Nothing is
+left out of a run: submitted over HTTP, claimed, carried out in bubblewrap, its receipt verified, countersigned, stored.
 """
 
 import json
