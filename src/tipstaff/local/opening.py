@@ -19,7 +19,8 @@ _OWNER_BYTES: Final = 8
 Opened = tuple[Plane, Store, Identity]
 
 
-def _read_secret(home: Home, name: str) -> str | None:
+def read_secret(home: Home, name: str) -> str | None:
+    """Read a secret of the home's, when it is to be released."""
     from tipstaff.secrets.sources import Sources  # noqa: PLC0415 - most runs have no secret
 
     return Sources(home.root, os.environ).read(name)
@@ -52,7 +53,7 @@ def opened(home: Home, policy: Policy, *, owned: bool) -> Iterator[Opened]:
                 random=os.urandom,
                 owner=owner,
                 known=identity.known,
-                read_secret=partial(_read_secret, home),
+                read_secret=partial(read_secret, home),
                 most_home_bytes=most_home_bytes(os.environ),
             )
         )

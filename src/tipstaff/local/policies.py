@@ -22,14 +22,15 @@ def choose_policy(home: Home, named: str | None, environ: Mapping[str, str], doo
             return policy.load_policy(Path(path))
     if os.path.lexists(home.policy):  # also a link to nowhere: the default might allow more
         found = policy.load_policy(home.policy)
-        _refuse_others(home.policy)
+        refuse_others(home.policy)
         return found
     from tipstaff.policy.shipped import DEFAULTS, shipped  # noqa: PLC0415 - whoever has a file of their own needs none
 
     return shipped(DEFAULTS[door])
 
 
-def _refuse_others(path: Path) -> None:
+def refuse_others(path: Path) -> None:
+    """Refuse a policy that other users could have written."""
     found = path.stat()
     if found.st_uid not in (0, os.geteuid()) or found.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
         raise PolicyError(

@@ -7,7 +7,7 @@ the plane's.
 
 from collections.abc import Iterator
 from itertools import islice
-from typing import Any, Final
+from typing import Any, BinaryIO, Final
 
 import msgspec
 
@@ -163,18 +163,18 @@ class Caller:
             return blobs.has(digest)
         return blobs.is_owned(name, digest) or (blobs.has(digest) and blobs.is_used_for(name, digest))
 
-    def blob(self, digest: str) -> bytes:
+    def blob(self, digest: str) -> BinaryIO:
         """Give a blob."""
         if not self.has_blob(digest):
             raise NotFoundError(f"there is no blob {digest[:64]} of yours")
-        return self._store.blobs.get(digest)
+        return self._store.blobs.open(digest)
 
-    def run_blob(self, run_id: str, digest: str) -> bytes:
+    def run_blob(self, run_id: str, digest: str) -> BinaryIO:
         """Give a blob that a run names."""
         self._refuse_content(self._run(run_id))
         if not self._store.blobs.is_used(run_id, digest):
             raise NotFoundError(f"run {run_id} names no blob {digest[:64]}")
-        return self._store.blobs.get(digest)
+        return self._store.blobs.open(digest)
 
     # Housekeeping
 

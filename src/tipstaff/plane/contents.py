@@ -7,7 +7,7 @@ could name any digest could have anybody's content shown to the run's requester.
 from base64 import b64decode
 from binascii import Error
 from collections.abc import Iterable, Sequence
-from typing import Any, Final
+from typing import Any, BinaryIO, Final
 
 from tipstaff.errors import InputError, NotFoundError, PlaneError
 from tipstaff.plane.authority import Authority
@@ -81,20 +81,20 @@ def refuse_foreign_artifacts(authority: Authority, run: Run, links: Sequence[Jso
         raise PlaneError(message, status=403, code="artifact_unknown", reasons=(next_step,))
 
 
-def content_of_claim(authority: Authority, run: Run, digest: str) -> bytes:
+def content_of_claim(authority: Authority, run: Run, digest: str) -> BinaryIO:
     """Give a runner content that its run is made of, or that it brought itself."""
     if not _is_of(authority, run, digest):
         raise NotFoundError(f"there is no blob {digest[:64]} for this run")
-    return authority.store.blobs.get(digest)
+    return authority.store.blobs.open(digest)
 
 
-def content_of_anybody(authority: Authority, digest: str) -> bytes:
+def content_of_anybody(authority: Authority, digest: str) -> BinaryIO:
     """Give content to whoever names it: only what a run that a runner holds now is made of."""
     users = authority.store.blobs.users(digest)
     for run_id in users:
         run = authority.store.runs.get(run_id)
         if run.claimed and digest in blobs_of_manifest(run.contract["workspace"]):
-            return authority.store.blobs.get(digest)
+            return authority.store.blobs.open(digest)
     raise NotFoundError(f"there is no blob {digest[:64]}")
 
 

@@ -7,6 +7,7 @@ not happen. Which runs are lost is the business of `lost`.
 
 import re
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Any, Final
 
 from tipstaff.errors import InputError, PlaneError, SecretError, SigningKeyError
@@ -128,6 +129,14 @@ class Leases:
         """Refuse a token that was given for another run than the path names."""
         if self._tokens.read_claim(token).run_id != run_id:
             raise PlaneError("this token is for another run", status=401, code="token_unknown")
+
+    def runner_of(self, token: object) -> str:
+        """Name the runner that a token of this plane was given to, or nobody; what it is good for is not asked."""
+        with suppress(PlaneError):
+            return self._tokens.read_claim(token).runner_id
+        with suppress(PlaneError):
+            return self._tokens.read_runner(token)
+        return ""
 
     def run_of(self, token: object) -> str:
         """Name the run that a token is for."""

@@ -7,7 +7,7 @@ is only transport. What is refused by policy is a value; a step that the protoco
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from functools import cached_property
-from typing import Any
+from typing import Any, BinaryIO
 
 from tipstaff.errors import NotFoundError, StoreError
 from tipstaff.model.facts import Facts
@@ -64,6 +64,10 @@ class Plane:
         """List the keys that this plane signs, or signed, with."""
         signers = (self._authority.key, *self._authority.older)
         return [{"keyId": one.public.key_id, "publicKeyPem": one.public.pem, "role": "plane"} for one in signers]
+
+    def others_version(self) -> int:
+        """Give a number that changes whenever another process has written to the store."""
+        return int(self._store.database.one("PRAGMA data_version")[0])
 
     def ready(self) -> bool:
         """Say whether the store answers."""
@@ -150,6 +154,10 @@ class Plane:
         """Refuse a token that is not for this run."""
         self._leases.refuse_other(token, run_id)
 
+    def runner_of(self, token: object) -> str:
+        """Name the runner that a token was given to, or nobody: for a log, not for a permission."""
+        return self._leases.runner_of(token)
+
     def renew(self, token: object) -> Json:
         """Prolong a runner's lease."""
         return self._leases.renew(token)
@@ -175,13 +183,13 @@ class Plane:
 
         return OwnedWriter(self._authority, run_owner(self._leases.holder(token).run_id))
 
-    def blob_for_claim(self, token: object, digest: str) -> bytes:
+    def blob_for_claim(self, token: object, digest: str) -> BinaryIO:
         """Give the holder of a claim content that its run is made of, or that it brought."""
         from tipstaff.plane.contents import content_of_claim  # noqa: PLC0415 - as above
 
         return content_of_claim(self._authority, self._leases.holder(token), digest)
 
-    def blob_for_old_peer(self, digest: str) -> bytes:
+    def blob_for_old_peer(self, digest: str) -> BinaryIO:
         """Give anybody content that a run at a runner is made of: for runners that cannot say who they are."""
         from tipstaff.plane.contents import content_of_anybody  # noqa: PLC0415 - as above
 

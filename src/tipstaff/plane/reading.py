@@ -219,8 +219,9 @@ def output(authority: Authority, run_id: str, stream: str) -> bytes:
     if run.receipt is None:
         ended = "it was refused before a command ran" if not run.open else f"it is {run.state}"
         raise NotFoundError(f"run {run_id} has no output: {ended}")
-    kept = run.receipt.get("streams", {}).get(stream, {}).get("kept")
-    if not kept:
+    record = run.receipt.get("streams", {}).get(stream, {})
+    kept = record.get("kept")
+    if not kept or record.get("bytes") == 0:  # nothing is no artifact: a runner elsewhere does not send it
         return b""
     if not authority.store.blobs.has(kept):
         raise NotFoundError(f"what run {run_id} printed is not kept any more", hint="its receipt still has the digest")

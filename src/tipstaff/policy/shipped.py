@@ -16,8 +16,15 @@ from tipstaff.errors import NotFoundError
 from tipstaff.policy.compiled import Policy
 from tipstaff.policy.document import typed
 
-NAMES: Final = ("local", "twins", "inbox", "ecs", "mcp")
-DEFAULTS: Final = {"cli": "local", "grpc": "twins", "inbox": "inbox", "ecs": "ecs", "mcp": "mcp"}  # by door
+NAMES: Final = ("local", "twins", "inbox", "ecs", "mcp", "plane")
+DEFAULTS: Final = {
+    "cli": "local",
+    "grpc": "twins",
+    "inbox": "inbox",
+    "ecs": "ecs",
+    "mcp": "mcp",
+    "http": "plane",
+}  # by door
 READY: Final = ("local",)
 _FOLDER: Final = Path(__file__).parent.parent / "policies"
 

@@ -7,9 +7,10 @@ hashed again: bytes that do not fit their name are never given out. Knows who br
 import fcntl
 import os
 from collections.abc import Iterable
-from hashlib import sha256
+from hashlib import file_digest, sha256
+from io import BytesIO
 from pathlib import Path
-from typing import Final
+from typing import BinaryIO, Final
 
 from tipstaff.errors import NotFoundError, StoreError
 from tipstaff.store.database import Database
@@ -51,6 +52,21 @@ class Blobs:
         if sha256(content).hexdigest() != wanted:
             raise StoreError(f"the blob {wanted} is damaged: its bytes have another digest", hint="restore a backup")
         return content
+
+    def open(self, wanted: str) -> BinaryIO:
+        """Give the bytes with this sha-256 to be read in pieces, checked before the first of them is given out."""
+        row = self._database.one("SELECT content IS NULL FROM blobs WHERE hash = ?", wanted)
+        if row is None or not row[0]:
+            return BytesIO(self.get(wanted))
+        try:
+            file = self.path(wanted).open("rb")
+            if file_digest(file, sha256).hexdigest() == wanted:
+                file.seek(0)
+                return file
+            file.close()
+        except OSError as error:
+            raise StoreError(f"the blob {wanted} cannot be read: {error.strerror}", hint="restore a backup") from error
+        raise StoreError(f"the blob {wanted} is damaged: its bytes have another digest", hint="restore a backup")
 
     def has(self, wanted: str) -> bool:
         """Say whether the blob is kept."""

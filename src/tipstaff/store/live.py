@@ -12,6 +12,7 @@ from tipstaff.store.database import Database
 
 Json = dict[str, Any]
 MOST_LIVE_BYTES: Final = 1024 * 1024  # of one stream; the oldest goes first
+FIRST_LIVE_BYTES: Final = 256 * 1024  # but these stay: whoever comes late begins at the beginning
 
 
 class Live:
@@ -25,7 +26,8 @@ class Live:
         self._database.run("INSERT OR IGNORE INTO live VALUES (?, ?, ?, ?)", run_id, stream, start, data)
         oldest = start + len(data) - MOST_LIVE_BYTES
         if oldest > 0:
-            self._database.run("DELETE FROM live WHERE run_id = ? AND stream = ? AND start < ?", run_id, stream, oldest)
+            gone = "DELETE FROM live WHERE run_id = ? AND stream = ? AND start >= ? AND start < ?"
+            self._database.run(gone, run_id, stream, FIRST_LIVE_BYTES, oldest)
 
     def since(self, run_id: str, stream: str, start: int) -> list[tuple[int, bytes]]:
         """List what is there from byte `start` on; there may be gaps."""

@@ -159,14 +159,14 @@ def test_a_blob_is_its_bringers(office):
     }  # fmt: skip
 
     assert digest == sha256(b"source code").hexdigest()
-    assert office.as_("anna").blob(digest) == b"source code"
+    assert office.as_("anna").blob(digest).read() == b"source code"
     assert not office.as_("boris").has_blob(digest)
     with pytest.raises(NotFoundError):
         office.as_("boris").blob(digest)
     with pytest.raises(PlaneError, match="has not brought"):
         office.as_("boris").submit({**REQUEST, "workspace": manifest})
     run_id = office.as_("anna").submit({**REQUEST, "workspace": manifest}).run_id
-    assert office.as_("anna").run_blob(run_id, digest) == b"source code"
+    assert office.as_("anna").run_blob(run_id, digest).read() == b"source code"
 
 
 def test_a_workspace_that_nobody_brought_is_refused(office):

@@ -1,5 +1,7 @@
 """The plane tells what it keeps: one list in the order of time, what waits, why, and what was printed."""
 
+from hashlib import sha256
+
 import pytest
 
 from tests.unit.plane.embedded import (
@@ -152,6 +154,23 @@ def test_kept_output_is_given(site, kept):
 
     assert site.plane.output(run_id, "stdout") == (b"hello\n" if kept else b"")
     assert site.plane.output(run_id, "stderr") == b""
+
+
+@pytest.mark.parametrize("size", [0, 6])
+def test_nothing_printed_needs_no_content(site, size):
+    """A stream in which nothing was printed is given though nobody brought its content; one with bytes is not."""
+    digest = sha256(b"" if size == 0 else b"hello\n").hexdigest()
+    run_id = site.submit()
+    streams = {"stdout": {"bytes": size, "sha256": digest, "truncated": False, "kept": digest}}
+    claim, now = site.claim(), site.clock()
+    events = follow(claim, [materialized(claim), executed(), COMPLETED], now)
+    site.plane.complete(claim["claimToken"], receipt(claim, now, streams=streams), events)
+
+    if size == 0:
+        assert site.plane.output(run_id, "stdout") == b""
+    else:
+        with pytest.raises(NotFoundError, match="not kept any more"):
+            site.plane.output(run_id, "stdout")
 
 
 def test_ids_are_found_by_their_beginning(make_site):

@@ -1,5 +1,6 @@
 """Claims about the policies that are shipped, beyond the examples that they carry themselves."""
 
+import re
 from typing import Any
 
 import pytest
@@ -152,3 +153,14 @@ def test_a_weaker_tier_is_not_a_requesters_choice(name):
 
     assert decision.effective.tier == "bwrap"
     assert "tiers.minimum" in decision.rules
+
+
+def test_what_the_planes_policy_offers_in_comments_holds():
+    """The lines that an operator is invited to uncomment give a policy that holds, with its examples."""
+    text = text_of("plane")
+    offered = re.sub(r"(?m)^  # (- id: ask-for|  (?:effect|reason|when|match|approvals):)", r"  \1", text)
+    offered = re.sub(r"(?m)^# (network:|  hosts:|    - \{id|secrets:|  - \{name)", r"\1", offered)
+    policy = parse_policy(offered)
+    assert len(policy.document.rules) == len(shipped("plane").document.rules) + 1
+    assert policy.document.network.hosts
+    assert policy.document.secrets
