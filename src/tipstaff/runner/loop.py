@@ -1,14 +1,12 @@
-"""The runner: takes a contract, makes sure that it is one, carries it out, signs for what happened.
+"""The runner beside its plane: takes a contract, makes sure that it is one, carries it out, signs for what happened.
 
 A contract counts only if the pinned plane key signed it, for this pool and for now. Every claim ends in a receipt; what
 goes wrong with the plane or in ourselves is raised, and the plane closes the run as lost. While a run goes on its lease
 is renewed, which is also how a runner hears that somebody wants it stopped.
 """
 
-import asyncio
-from collections.abc import AsyncIterator, Callable, Sequence
-from contextlib import asynccontextmanager, suppress
-from typing import Any, Final
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import msgspec
 
@@ -19,10 +17,10 @@ from tipstaff.isolation.tier import Ended
 from tipstaff.keys import PublicKey, Signer
 from tipstaff.model.times import milliseconds
 from tipstaff.runner.client import Claim, PlaneClient
+from tipstaff.runner.lease import Lease
 from tipstaff.session import Host, Outside, Session
 
 Json = dict[str, Any]
-RENEWALS: Final = 3  # in one lease
 
 
 class Done(msgspec.Struct, frozen=True):
@@ -61,7 +59,7 @@ class Runner:
         self._refuse_forged(claim)
         outside = self._outside(claim.run_id)
         session = Session(self._host, claim.contract, claim.events, claim.secrets)
-        lease = _Lease(self._client, claim)
+        lease = Lease(self._client, claim)
         async with lease.kept(session, outside):
             told = await session.carry_out(outside, lease)
         receipt = signed(told.receipt, self._key, "runner")
@@ -79,53 +77,3 @@ class Runner:
             raise PlaneError(f"the contract of {claim.run_id} has expired", status=409, code="contract_expired")
         if claim.contract["runId"] != claim.run_id or claim.events[0]["prev"] != seal.digest:
             raise PlaneError("the contract is another run's", status=409, code="contract_forged")
-
-
-class _Lease:
-    """The claim of one run, renewed while the run goes on."""
-
-    def __init__(self, client: PlaneClient, claim: Claim) -> None:
-        self._client = client
-        self.claim = claim
-        self._turn = asyncio.Lock()
-
-    async def release(self, events: Sequence[Json]) -> Json | None:
-        """Send the events that must be durable before the command is let go."""
-        async with self._turn:
-            return await self._client.append(self.claim, events, release=True)
-
-    async def tell(self, events: Sequence[Json]) -> None:
-        """Send events."""
-        async with self._turn:
-            await self._client.append(self.claim, events)
-
-    async def ask(self, question: Json, *, give_up: bool = False) -> Json:
-        """Ask whether a place may be reached, or look for the answer."""
-        async with self._turn:
-            return await self._client.ask(self.claim, question, give_up=give_up)
-
-    @asynccontextmanager
-    async def kept(self, session: Session, outside: Outside) -> AsyncIterator[None]:
-        """Renew the lease in the meantime, and stop the run when its reply says so."""
-        renewing = asyncio.create_task(self._renew(session, outside))
-        try:
-            yield
-        finally:
-            renewing.cancel()
-            with suppress(asyncio.CancelledError):
-                await renewing
-
-    async def _renew(self, session: Session, outside: Outside) -> None:
-        while True:
-            await asyncio.sleep(self.claim.lease_ms / 1000 / RENEWALS)
-            try:
-                async with self._turn:
-                    self.claim, canceller = await asyncio.shield(self._client.renew(self.claim))
-            except PlaneError as error:
-                if error.code in {"claim_stale", "not_claimed"}:
-                    outside.cancel.set()  # the run is somebody else's now: ours must not go on
-                    return
-                continue
-            if canceller is not None:
-                session.cancelled_by(canceller)
-                outside.cancel.set()

@@ -43,6 +43,7 @@ class Changes:
         self.problem = ""
         self.failed = False  # it could not be kept, for no fault of the run's
         self.told: list[Json] = []
+        self._withdrawn = False
 
     @property
     def summary(self) -> Json | None:
@@ -51,6 +52,19 @@ class Changes:
             return {"problem": self.problem} if self.problem else None
         said: Json = self._held.redacted("events", self._collected.summary)
         return {**said, "problem": self.problem} if self.problem else said
+
+    @property
+    def contents(self) -> list[str]:
+        """List the contents that will be told of as kept."""
+        if self._collected is None or self._silent or self._withdrawn:
+            return []
+        return [one for one in (self._collected.diff, self._collected.contents) if one is not None]
+
+    def withdraw(self, problem: str) -> None:
+        """Tell of no content: what was kept here could not be brought to where others look for it."""
+        if self.contents:
+            self._withdrawn = True
+            self.problem = self.problem or problem
 
     async def collect(self, leaving: Leaving) -> None:
         """Look at what the command left; nothing that goes wrong here hides how the run ended."""
@@ -95,7 +109,7 @@ class Changes:
             self.told.append(said)
             history.add("file.changed", **said)
         for kind, digest in (("diff", collected.diff), ("bundle", collected.contents)):
-            if digest is not None:
+            if digest is not None and not self._withdrawn:
                 history.add("artifact.created", kind=kind, hash=digest)
                 history.add("boundary.crossed", direction="out", contentHash=digest, dataClass=CODE)
 

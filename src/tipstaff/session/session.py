@@ -43,6 +43,7 @@ Json = dict[str, Any]
 CLOSED_DISCLOSURES: Final = ("none", "metadata-only")  # under these no output leaves the runner
 LOG: Final = "session-log"
 SETUP_FAILED: Final = 125
+KILLED: Final = 137
 ANSWER_SECONDS: Final = 600.0
 TELL_SECONDS: Final = 0.05  # how long an event waits for others before it is sent
 
@@ -76,6 +77,9 @@ class Line(Protocol):
 
     async def ask(self, question: Json, *, give_up: bool = False) -> Json:
         """Ask whether a place may be reached, or look for the answer; with `give_up`, for the last time."""
+
+    async def deliver(self, contents: Sequence[str]) -> str:
+        """Bring contents to where the receipt will say that they are; says why that cannot be done, or nothing."""
 
 
 class Outside(msgspec.Struct, frozen=True, kw_only=True):
@@ -116,6 +120,7 @@ class Session:
         self._canceller: Json = contract["requestedBy"]
         self._failure: FailureClass | None = None
         self._executed_at = ""
+        self._given_up = ""
 
     async def carry_out(self, outside: Outside, line: Line) -> Told:
         """Run the contract's command to its end, whatever that is."""
@@ -129,7 +134,7 @@ class Session:
             for capture in streams.values():
                 capture.discard()
             raise
-        return await self._told(ended, streams)
+        return await self._told(ended, streams, line)
 
     async def _reaching(self, outside: Outside, streams: dict[str, Capture], line: Line) -> Ended:
         """Run it with its way out, which is closed when it has ended."""
@@ -243,6 +248,14 @@ class Session:
         """Note who stopped the run, if it is not the one who asked for it."""
         self._canceller = actor
 
+    def given_up(self, reason: str) -> None:
+        """Note that the run is stopped for no wish of anybody's: it then ends as one that failed."""
+        self._given_up = reason
+
+    def unsent(self) -> list[Json]:
+        """Give the events that were not sent, for whoever has to tell of a session that broke down."""
+        return self._history.unsent()
+
     def _captures(self) -> dict[str, Capture]:
         """Make a capture for each log: the protocol merges both streams into one unless told otherwise."""
         most = self._contract["limits"]["outputBytes"]
@@ -253,14 +266,16 @@ class Session:
 
     def _blobs_for(self, data_class: str) -> BlobStore | None:
         """Give where content of a class may be kept; None where the contract does not let it leave."""
-        withheld = data_class in self._contract.get("withheldClasses", ())
-        closed = withheld or self._contract["disclosure"] in CLOSED_DISCLOSURES
-        return None if closed else self._host.blobs
+        return self._host.blobs if may_leave(self._contract, data_class) else None
 
-    async def _told(self, ended: Ended, streams: dict[str, Capture]) -> Told:
+    async def _told(self, ended: Ended, streams: dict[str, Capture], line: Line) -> Told:
         records = {name: await capture.finish() for name, capture in streams.items()}
         history, reach, changes = self._history, self._reach, self._changes
+        if self._given_up and ended.ending == "cancelled":
+            ended = msgspec.structs.replace(ended, ending="signalled", exit_code=KILLED, reason=self._given_up)
         ran, ended = ended.ending != "setup-failed", changes.ended(ended)
+        if ran and (problem := await line.deliver(self._contents(records))):
+            records, ended = self._undelivered(records, ended, problem)
         ended = msgspec.structs.replace(ended, reason=self._held.redacted("events", ended.reason))
         if ran:
             executed = command_hashes(execution_of(self._contract))
@@ -282,6 +297,23 @@ class Session:
         refusals = reach.refusals if reach is not None else ()
         return Told(receipt, history.unsent(), ended, refusals, changes.told)
 
+    def _contents(self, records: dict[str, StreamRecord]) -> list[str]:
+        """List what the receipt will say that it was kept."""
+        logs = [record.kept for record in _with_content(list(records.values())) if record.kept is not None]
+        return [*self._changes.contents, *logs]
+
+    def _undelivered(
+        self, records: dict[str, StreamRecord], ended: Ended, problem: str
+    ) -> tuple[dict[str, StreamRecord], Ended]:
+        """Take back what was kept here and is not to be had by anybody: no receipt may name it."""
+        self._changes.withdraw(problem)
+        records = {name: msgspec.structs.replace(record, kept=None) for name, record in records.items()}
+        if ended.ending != "exited":
+            return records, ended
+        self._failure = "transfer_failed"
+        reason = f"{problem}; it had exited {ended.exit_code}"
+        return records, msgspec.structs.replace(ended, ending="setup-failed", exit_code=SETUP_FAILED, reason=reason)
+
     def _disclose(self, records: dict[str, StreamRecord]) -> None:
         for record in _with_content(list(records.values())):
             if record.kept is not None:
@@ -297,6 +329,12 @@ class Session:
         else:
             failure = self._failure or ("transfer_failed" if self._changes.failed else FAILURES[ended.ending])
             self._history.add("run.failed", failure=failure, message=failure_message(ended))
+
+
+def may_leave(contract: Json, data_class: str) -> bool:
+    """Say whether the contract lets content of a class leave the runner."""
+    withheld = data_class in (contract.get("withheldClasses") or ())
+    return not withheld and contract["disclosure"] not in CLOSED_DISCLOSURES
 
 
 def _with_content(records: list[StreamRecord]) -> list[StreamRecord]:

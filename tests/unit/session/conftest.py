@@ -61,6 +61,8 @@ class Line:
         self._answer = answer
         self.released: list[Json] = []
         self.told: list[Json] = []
+        self.delivered: list[str] = []
+        self.problem = ""
 
     async def release(self, events: Sequence[Json]) -> Json | None:
         """Keep it, and say who wants the run stopped."""
@@ -74,6 +76,11 @@ class Line:
     async def ask(self, question: Json, *, give_up: bool = False) -> Json:
         """Have nobody who answers."""
         return {"answer": "no" if give_up else "waiting", "question": question}
+
+    async def deliver(self, contents: Sequence[str]) -> str:
+        """Keep what it should bring, and say what it is told to say."""
+        self.delivered.extend(contents)
+        return self.problem
 
 
 @pytest.fixture

@@ -1,0 +1,168 @@
+"""A plane elsewhere, over HTTP: the same words as in one process, carried by one client that keeps its connections.
+
+Follows no redirect, asks for no compression, and reads no more of an answer than its kind may have. Trouble on the
+way, and a plane that cannot answer now (429, 5xx), is an `UnreachableError`: the same may be asked again, since every
+step of the protocol gives the same answer twice. Which proxy is the environment's business; to this machine itself
+there is none.
+"""
+
+import ssl
+from collections.abc import AsyncIterator, Mapping
+from hashlib import sha256
+from pathlib import Path
+from typing import Any, Final
+
+import httpx2
+import msgspec
+
+from tipstaff.errors import PlaneError, UsageError
+from tipstaff.runner.address import Address
+from tipstaff.runner.client import OK, Claim, Speaker, UnreachableError, refused, understood, unreadable
+
+Json = dict[str, Any]
+KNOWS: Final = ("release", "renew", "blobs", "log", "checkpoints")
+CONNECT_SECONDS: Final = 5.0
+ANSWER_SECONDS: Final = 15.0
+CONNECTIONS: Final = 64
+MOST_ANSWER_BYTES: Final = 64 * 1024**2
+MOST_BLOB_BYTES: Final = 1024**3
+CHUNK: Final = 256 * 1024
+SLOW_DISK: Final = 10 * 1024**2  # bytes that a plane has to write in a second, before we think that it hangs
+NO_PLANES: Final = range(201, 400)
+TOO_MANY: Final = 429
+TROUBLE: Final = 500
+FULL: Final = 507  # no trouble that goes away by asking again
+LONGEST_RETRY_SECONDS: Final = 60.0
+
+
+class OverHttp(Speaker):
+    """One runner's way to a plane elsewhere."""
+
+    knows = KNOWS
+
+    def __init__(self, address: Address, runner_token: str = "", pool: str = "", *, ca: Path | None = None) -> None:
+        super().__init__(runner_token, pool)
+        self._address = address
+        self._client = httpx2.AsyncClient(
+            base_url=address.url,
+            verify=_context(address, ca),
+            timeout=httpx2.Timeout(ANSWER_SECONDS, connect=CONNECT_SECONDS),
+            limits=httpx2.Limits(max_connections=None, max_keepalive_connections=CONNECTIONS),
+            trust_env=not address.is_loopback,
+            headers={"Accept-Encoding": "identity", "User-Agent": "tipstaff-runner"},
+        )
+
+    async def close(self) -> None:
+        """Let go of the connections."""
+        await self._client.aclose()
+
+    async def enroll(self, body: Json) -> Json:
+        """Make this runner known to the plane."""
+        return await self._post("/v1/runners/enroll", body)
+
+    async def tell_drain(self, *, drain: bool) -> Json:
+        """Tell the plane that this runner takes no more, or takes runs again."""
+        return await self._post("/v1/runners/drain", {"runnerToken": self._runner_token, "drain": drain})
+
+    async def log(self, claim: Claim, said: Json) -> Json:
+        """Send some of what a command prints, while it runs."""
+        return await self._step(claim, "log", said)
+
+    async def upload(self, token: str, content: bytes | Path, wanted: str) -> None:
+        """Bring a content to the plane, and see that it arrived as it is."""
+        sent = content if isinstance(content, bytes) else _read(content)
+        size = len(content) if isinstance(content, bytes) else _size(content)
+        headers = {"Authorization": f"Bearer {token}", "Content-Type": "application/octet-stream"}
+        headers["Content-Length"] = str(size)
+        status, data = await self._asked("POST", "/v1/blobs", sent, headers, wait_seconds=size / SLOW_DISK)
+        if understood(status, data).get("hash") != wanted:
+            raise unreadable("the digest of a content", "it is another than that of what was sent")
+
+    async def fetch(self, token: str, wanted: str) -> bytes:
+        """Get a content from the plane, checked against its digest."""
+        headers = {"Authorization": f"Bearer {token}"}
+        status, data = await self._asked("GET", f"/v1/blobs/{wanted}", b"", headers, most_bytes=MOST_BLOB_BYTES)
+        if status != OK:
+            understood(status, data)
+            raise refused(status, {})
+        if sha256(data).hexdigest() != wanted:
+            raise unreadable(f"the content {wanted[:12]}", "its bytes have another digest")
+        return data
+
+    async def _post(self, path: str, body: Json) -> Json:
+        wait_seconds = body.get("waitMs", 0) / 1000
+        headers = {"Content-Type": "application/json"}
+        status, data = await self._asked("POST", path, msgspec.json.encode(body), headers, wait_seconds=wait_seconds)
+        return understood(status, data)
+
+    async def _asked(  # noqa: PLR0913 - one request has this many parts
+        self,
+        method: str,
+        path: str,
+        content: bytes | AsyncIterator[bytes],
+        headers: Mapping[str, str],
+        *,
+        wait_seconds: float = 0.0,
+        most_bytes: int = 0,
+    ) -> tuple[int, bytes]:
+        """Carry one request there and its answer back."""
+        timeout = httpx2.Timeout(ANSWER_SECONDS + wait_seconds, connect=CONNECT_SECONDS)
+        try:
+            async with self._client.stream(method, path, content=content, headers=headers, timeout=timeout) as reply:
+                data = await _bounded(reply, most_bytes or MOST_ANSWER_BYTES)
+        except (httpx2.HTTPError, httpx2.StreamError, httpx2.InvalidURL) as error:
+            raise UnreachableError(self._trouble(error), code="unreachable") from error
+        if reply.status_code in NO_PLANES:
+            message = f"something at {self._address.url} answers with status {reply.status_code}, as no plane does"
+            raise UnreachableError(message, status=reply.status_code, code="not_a_plane")
+        if reply.status_code == TOO_MANY or (reply.status_code >= TROUBLE and reply.status_code != FULL):
+            raise _cannot_now(reply, data)
+        return reply.status_code, data
+
+    def _trouble(self, error: Exception) -> str:
+        why = str(error) or type(error).__name__
+        return f"the plane at {self._address.url} cannot be reached: {why}"
+
+
+async def _bounded(reply: httpx2.Response, most_bytes: int) -> bytes:
+    """Read an answer, and no more of it than its kind may have."""
+    parts: list[bytes] = []
+    size = 0
+    async for part in reply.aiter_raw():
+        size += len(part)
+        if size > most_bytes:
+            raise unreadable("an answer", f"it is larger than {most_bytes} bytes")
+        parts.append(part)
+    return b"".join(parts)
+
+
+def _cannot_now(reply: httpx2.Response, data: bytes) -> UnreachableError:
+    """Say what a plane said that cannot answer now."""
+    try:
+        understood(reply.status_code, data)
+        said = refused(reply.status_code, {})
+    except PlaneError as error:
+        said = error
+    after = reply.headers.get("Retry-After", "")
+    seconds = min(float(after), LONGEST_RETRY_SECONDS) if after.isascii() and after.isdecimal() else 0.0
+    return UnreachableError(said.message, status=reply.status_code, code=said.code, retry_seconds=seconds)
+
+
+def _size(path: Path) -> int:
+    return path.stat().st_size
+
+
+async def _read(path: Path) -> AsyncIterator[bytes]:
+    with path.open("rb") as file:
+        while chunk := file.read(CHUNK):
+            yield chunk
+
+
+def _context(address: Address, ca: Path | None) -> ssl.SSLContext:
+    """Say whose certificates count: those of the file, else the system's; without TLS nobody's, which is soon said."""
+    if not address.url.startswith("https:"):
+        return ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    try:
+        return ssl.create_default_context(cafile=str(ca) if ca is not None else None)
+    except (OSError, ssl.SSLError) as error:
+        raise UsageError(f"the certificates in {ca} cannot be read: {error}", hint="give a file of PEM") from error
