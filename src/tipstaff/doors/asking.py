@@ -49,6 +49,7 @@ class Asked(msgspec.Struct, frozen=True, kw_only=True):
     purpose: str = ""
     allow_hosts: tuple[str, ...] = ()
     secrets: tuple[str, ...] = ()
+    pool: str | None = None  # which runners of a plane elsewhere
 
 
 def request_of(asked: Asked, around: Surroundings, user: str, door: str = "cli") -> Json:
@@ -64,6 +65,7 @@ def request_of(asked: Asked, around: Surroundings, user: str, door: str = "cli")
         "limits": _limits(asked),
         "execution": _execution(asked),
         **({"isolation": _text(asked.tier, "--tier")} if asked.tier else {}),
+        **({"pool": _text(asked.pool, "--pool")} if asked.pool is not None else {}),
     }
 
 

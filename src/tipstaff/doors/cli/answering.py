@@ -6,11 +6,11 @@ import termios
 from typing import Any, NamedTuple
 
 from tipstaff.doors.asking import actor_of
-from tipstaff.doors.cli.desk import find
+from tipstaff.doors.cli.desk import Desk, find
 from tipstaff.doors.cli.output import complain
+from tipstaff.doors.cli.planes import chosen
 from tipstaff.doors.person import user_name
 from tipstaff.errors import NotFoundError, UsageError
-from tipstaff.plane import Plane
 
 Json = dict[str, Any]
 YES = ("y", "yes")
@@ -29,6 +29,11 @@ def actor(args: argparse.Namespace) -> Json:
     return actor_of(user_name() if args.who is None else args.who)
 
 
+def is_known_by_token(args: argparse.Namespace) -> bool:
+    """Say whether a plane elsewhere takes the holder of the token for who answers: no key was named to sign with."""
+    return chosen(args) is not None and getattr(args, "key", None) is None and args.who is None
+
+
 class Asking(NamedTuple):
     """What one run waits for: to be let run, or else, at work, to be let reach places."""
 
@@ -36,7 +41,7 @@ class Asking(NamedTuple):
     questions: list[Json]
 
 
-def asking_run(plane: Plane, word: str, place: str | None) -> Asking:
+def asking_run(plane: Desk, word: str, place: str | None) -> Asking:
     """Find the run that waits for an answer, or its questions about a place; with `last`, the newest that waits."""
     waiting, questions = plane.waiting(), plane.questions()
     newest = max([*waiting, *questions], key=lambda one: str(one["contract"]["issuedAt"]), default=None)

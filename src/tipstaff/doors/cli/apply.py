@@ -48,6 +48,7 @@ LETTERS: Final = {"added": "A", "changed": "M", "deleted": "D", "mode": "M"}
 WAYS_ON: Final = (
     "take it to a branch with --branch NAME, a part of it with --only PATH, or another folder with --to DIR"
 )
+REMOTE: Final = True  # it works with a plane elsewhere too
 PART_OF_IT: Final = "take it to a branch with --branch NAME, or the others with --only PATH"
 
 
@@ -77,10 +78,10 @@ def run(args: argparse.Namespace) -> int:
     if args.revert:
         return _revert(args, _brought_to(args, home))
     try:
-        run_id, kept = change_of(args.run, home)
+        run_id, kept = change_of(args)
     except UnprovenError as error:
         return refused(args, error, error.problems, problems=error.problems)
-    goal = goal_of(run_id, args.to, kept.contract, home)
+    goal = goal_of(run_id, args, kept.contract, home)
     bringing = bringing_of(goal, kept, Selection(wished(args.only), args.ignored))
     refuse_unknown(kept.changes, wished(args.accept))
     if not args.json:
@@ -95,10 +96,10 @@ def run(args: argparse.Namespace) -> int:
 
 def _brought_to(args: argparse.Namespace, home: Home) -> Goal:
     """Find what is to be undone; with --to the record of it is enough, also when the run was pruned since."""
-    with opened() as plane:
+    with opened(args) as plane:
         run_id = run_of(plane, args.run)
         contract = {} if args.to is not None else plane.run(run_id)["contract"]
-    return goal_of(run_id, args.to, contract, home)
+    return goal_of(run_id, args, contract, home)
 
 
 def _to_branch(args: argparse.Namespace, bringing: Bringing) -> int:

@@ -8,14 +8,17 @@ Example:
 
 import argparse
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, Final
 
 from tipstaff.doors.cli.desk import opened
 from tipstaff.doors.cli.output import emit_json, say
+from tipstaff.doors.cli.planes import program
 from tipstaff.doors.cli.terms import terms
 from tipstaff.doors.cli.wording import moment
 
 Json = dict[str, Any]
+
+REMOTE: Final = True  # it works with a plane elsewhere too
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -25,20 +28,21 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """List them."""
-    with opened() as plane:
+    with opened(args) as plane:
         waiting, questions = plane.waiting(), plane.questions()
     if args.json:
         emit_json({"waiting": waiting, "questions": questions})
         return 0
+    name = program(args)
     for one in waiting:
         for line in described(one):
             say(line)
-        say(f"  to answer: tipstaff approve {one['runId']}   or: tipstaff deny {one['runId']}")
+        say(f"  to answer: {name} approve {one['runId']}   or: {name} deny {one['runId']}")
     for one in questions:
         for line in described_question(one):
             say(line)
         answer = f"{one['runId']} --host {one['place']}"
-        say(f"  to answer: tipstaff approve {answer}   or: tipstaff deny {answer}")
+        say(f"  to answer: {name} approve {answer}   or: {name} deny {answer}")
     if not waiting and not questions:
         say("nothing waits for approval")
     return 0

@@ -2,7 +2,8 @@
 
 The yes is signed, and holds for exactly this contract, or for exactly this place in it. Shows what is approved and
 asks, unless --yes is given. Signs with your own key (`tipstaff keys new`, or a key of the ssh-agent that this home
-knows as yours); without one, the approval says only that somebody with this user id agreed.
+knows as yours); without one, the approval says only that somebody with this user id agreed. A plane elsewhere knows you
+by your token, and takes your word; with --key or --as you sign for it as well, under the name that it knows you by.
 
 Example:
   tipstaff approve run_1a2b3c4d
@@ -13,19 +14,24 @@ Example:
 import argparse
 import getpass
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 
-from tipstaff.doors.cli.answering import actor, add_who, asking_run, confirmed
+from tipstaff.doors.asking import actor_of
+from tipstaff.doors.cli.answering import actor, add_who, asking_run, confirmed, is_known_by_token
 from tipstaff.doors.cli.approvals import described, described_question
-from tipstaff.doors.cli.consent import consent, consent_to_place, signer_of
-from tipstaff.doors.cli.desk import add_run, opened
+from tipstaff.doors.cli.consent import consent, consent_signed, consent_to_place, signer_of
+from tipstaff.doors.cli.desk import Desk, add_run, opened
 from tipstaff.doors.cli.output import complain, emit_json, say
+from tipstaff.doors.cli.planes import chosen
+from tipstaff.errors import UsageError
+from tipstaff.keys import Signer
 from tipstaff.model.noun import Actor
-from tipstaff.plane import Plane
 
 Json = dict[str, Any]
+
+REMOTE: Final = True  # it works with a plane elsewhere too
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -38,15 +44,15 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Approve it, or leave it waiting."""
-    with opened() as plane:
+    with opened(args) as plane:
         asking = asking_run(plane, args.run, args.host)
-        who = msgspec.convert(actor(args), Actor)
+        who = answerer(args)
         if asking.run is None:
             return _answer_questions(plane, asking.questions, who, args)
         if not args.yes and not _agreed(described(asking.run), who):
             complain("tipstaff: not approved; it goes on waiting")
             return 1
-        answer = consent(plane, asking.run["runId"], who, args.key, getpass.getpass)
+        answer = _approved(plane, asking.run["runId"], who, args)
     if args.json:
         emit_json(answer)
     else:
@@ -54,9 +60,36 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-def _answer_questions(plane: Plane, questions: list[Json], who: Actor, args: argparse.Namespace) -> int:
+def answerer(args: argparse.Namespace) -> Actor:
+    """Say who answers; for a plane elsewhere that knows them by their token, in words."""
+    if is_known_by_token(args):
+        return Actor(kind="human", id="the holder of the token")
+    named = args.key if chosen(args) and args.who is None else None
+    return msgspec.convert(actor(args) if named is None else actor_of(named), Actor)
+
+
+def signer_for(args: argparse.Namespace, who: Actor) -> Signer | None:
+    """Find the key to sign with; None where the plane vouches, or knows who it is by the token."""
+    if is_known_by_token(args):
+        return None
+    signer = signer_of(who, args.key, getpass.getpass)
+    if signer is None and chosen(args):
+        raise UsageError(
+            f"there is no key of {who.id} here to sign with", hint="leave --as out: the plane knows you by your token"
+        )
+    return signer
+
+
+def _approved(plane: Desk, run_id: str, who: Actor, args: argparse.Namespace) -> Json:
+    if not chosen(args):
+        return consent(plane, run_id, who, args.key, getpass.getpass)
+    signer = signer_for(args, who)
+    return plane.approve(run_id, {}) if signer is None else consent_signed(plane, run_id, who, signer)
+
+
+def _answer_questions(plane: Desk, questions: list[Json], who: Actor, args: argparse.Namespace) -> int:
     agreed = [one for one in questions if args.yes or _agreed(described_question(one), who)]
-    signer = signer_of(who, args.key, getpass.getpass) if agreed else None
+    signer = signer_for(args, who) if agreed else None
     answers = [consent_to_place(plane, one, who, signer) for one in agreed]
     if args.json:
         emit_json({"runId": questions[0]["runId"], "answers": answers})

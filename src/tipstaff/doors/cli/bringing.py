@@ -6,17 +6,16 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from tipstaff.doors.cli.desk import find, is_refused_request, opened
+from tipstaff.doors.cli.desk import Desk, find, is_refused_request, opened, trusted_keys
 from tipstaff.doors.cli.output import complain, emit_json
+from tipstaff.doors.cli.planes import chosen
 from tipstaff.doors.cli.quoting import shown_name
 from tipstaff.doors.folders import Surroundings, granted_folder
 from tipstaff.errors import NotFoundError, TipstaffError, UsageError
 from tipstaff.evidence import verify
 from tipstaff.home import Home
-from tipstaff.keys.known import read_known_keys
 from tipstaff.model import names
 from tipstaff.model.changes import Change
-from tipstaff.plane import Plane
 from tipstaff.plane.changes import Kept
 from tipstaff.workspace.apply.choosing import Chosen, Selection, choose, within
 from tipstaff.workspace.apply.contents import Content, Contents
@@ -53,7 +52,7 @@ class UnprovenError(TipstaffError):
         self.problems = tuple(problems)
 
 
-def run_of(plane: Plane, word: str) -> str:
+def run_of(plane: Desk, word: str) -> str:
     """Give the id of the run that a word names; NotFoundError for a request that never became one."""
     name = find(plane, word)
     if is_refused_request(name):
@@ -61,12 +60,14 @@ def run_of(plane: Plane, word: str) -> str:
     return name
 
 
-def change_of(word: str, home: Home) -> tuple[str, Kept]:
-    """Read what a run changed, with the run's id; UnprovenError when its proof does not hold."""
-    with opened() as plane:
-        run_id = run_of(plane, word)
-        kept = plane.changes(run_id)
-    report = verify(kept.bundle, known=read_known_keys(home.known_keys))
+def change_of(args: argparse.Namespace) -> tuple[str, Kept]:
+    """Read what the run that `args` name changed, with its id; UnprovenError when its proof does not hold."""
+    with opened(args) as plane:
+        run_id = run_of(plane, args.run)
+        kept, known = plane.changes(run_id), trusted_keys(plane)
+    report = verify(kept.bundle, known=known)
+    if kept.contract.get("runId") != run_id:
+        raise UnprovenError(f"the proof is another run's than {run_id}: nothing of it is shown or brought", [])
     if report.verdict != "valid":
         raise UnprovenError(
             f"the proof of {run_id} is not valid: nothing of it is shown or brought",
@@ -76,13 +77,22 @@ def change_of(word: str, home: Home) -> tuple[str, Kept]:
     return run_id, kept
 
 
-def goal_of(run_id: str, wish: str | None, contract: Json, home: Home) -> Goal:
+def goal_of(run_id: str, args: argparse.Namespace, contract: Json, home: Home) -> Goal:
     """Find the folder: the one that was named, or the one that the run was started for."""
-    folder = wish if wish is not None else contract.get("files", {}).get("workspace")
+    folder = args.to if args.to is not None else contract.get("files", {}).get("workspace")
+    if args.to is None and chosen(args):  # another machine's folder is none of ours
+        from tipstaff.remote.noted import noted_folder  # noqa: PLC0415 - only for a plane elsewhere
+
+        folder = noted_folder(home, run_id) or _around(Path.cwd())
     if not folder:
         raise UsageError(f"{run_id} was not started for a folder", hint="name one with --to DIR")
     target = granted_folder(folder, "--to", Surroundings.of(home.root, os.environ))
     return Goal(run_id, target, home.root / "applied")
+
+
+def _around(folder: Path) -> str:
+    """Give the top of the repository that a folder is in, or the folder itself."""
+    return str(next((one for one in (folder, *folder.parents) if os.path.lexists(one / ".git")), folder))
 
 
 def bringing_of(goal: Goal, kept: Kept, selection: Selection) -> Bringing:

@@ -9,15 +9,16 @@ Example:
 """
 
 import argparse
-from typing import Any
+from typing import Any, Final
 
-from tipstaff.doors.cli.desk import add_run, find, is_refused_request, opened
+from tipstaff.doors.cli.desk import Desk, add_run, find, is_refused_request, opened
 from tipstaff.doors.cli.output import complain, emit_json
 from tipstaff.doors.cli.run.proof import ProofFile
 from tipstaff.errors import NotFoundError
-from tipstaff.plane import Plane
 
 Json = dict[str, Any]
+
+REMOTE: Final = True  # it works with a plane elsewhere too
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -28,7 +29,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Print or write it."""
-    with opened() as plane, ProofFile(args.output, "--output") as file:
+    with opened(args) as plane, ProofFile(args.output, "--output") as file:
         name = find(plane, args.run)
         document = proof_of(plane, name)
         file.keep(document)
@@ -41,7 +42,7 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-def proof_of(plane: Plane, name: str) -> Json:
+def proof_of(plane: Desk, name: str) -> Json:
     """Give what proves how a run, or a request, ended."""
     if is_refused_request(name):
         return plane.refusal(name)

@@ -38,7 +38,7 @@ def run(args: argparse.Namespace) -> int:
 
 def places(table: commands.Commands, path: str = "tipstaff") -> Iterator[Place]:
     """Walk the tables and the parsers."""
-    options = GROUP_OPTIONS if " " in path else (*GROUP_OPTIONS, "--version")
+    options = GROUP_OPTIONS if " " in path else (*GROUP_OPTIONS, "--plane", "--version")
     yield Place(path, tuple(table), options, {})
     for name, (location, line) in table.items():
         module = import_module(location)
@@ -49,7 +49,7 @@ def places(table: commands.Commands, path: str = "tipstaff") -> Iterator[Place]:
 
 
 def _place(parser: argparse.ArgumentParser) -> Place:
-    actions = parser._actions  # noqa: SLF001 - argparse has no public list of them
+    actions = [action for action in parser._actions if action.help != argparse.SUPPRESS]  # noqa: SLF001 - argparse has no public list of them
     options = tuple(sorted(option for action in actions for option in action.option_strings))
     positionals = [action for action in actions if not action.option_strings]
     choices = tuple(choice for action in positionals for choice in _choices(action))

@@ -56,6 +56,11 @@ def consent(plane: Approving, run_id: str, actor: Actor, key_name: str | None, a
     signer = signer_of(actor, key_name, ask_passphrase)
     if signer is None:
         return plane.approve(run_id, {"actor": {"kind": actor.kind, "id": actor.id}})
+    return consent_signed(plane, run_id, actor, signer)
+
+
+def consent_signed(plane: Approving, run_id: str, actor: Actor, signer: Signer) -> Json:
+    """Approve `run_id` by a signature."""
     run = plane.run(run_id)
     contract_hash = run["events"][0]["prev"]  # the genesis of every chain is the hash of its contract
     return plane.approve(run_id, {"approval": _signed(run, contract_hash, actor, signer)})

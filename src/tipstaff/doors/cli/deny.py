@@ -8,14 +8,18 @@ Example:
 """
 
 import argparse
-from typing import Any
+from typing import Any, Final
 
 from tipstaff.doors.cli.answering import actor, add_who, asking_run
 from tipstaff.doors.cli.consent import place_of
 from tipstaff.doors.cli.desk import add_run, opened
 from tipstaff.doors.cli.output import emit_json, say
+from tipstaff.doors.cli.planes import chosen
+from tipstaff.errors import UsageError
 
 Json = dict[str, Any]
+
+REMOTE: Final = True  # it works with a plane elsewhere too
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -27,9 +31,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Deny it."""
-    with opened() as plane:
+    with opened(args) as plane:
         asking = asking_run(plane, args.run, args.host)
-        said: Json = {"actor": actor(args), **({"reason": args.reason} if args.reason else {})}
+        said: Json = {**_who(args), **({"reason": args.reason} if args.reason else {})}
         if asking.run is not None:
             answer = plane.deny(asking.run["runId"], said)
         else:
@@ -44,3 +48,12 @@ def run(args: argparse.Namespace) -> int:
         for one in asking.questions:
             say(f"{answer['runId']} may not reach {one['place']}")
     return 0
+
+
+def _who(args: argparse.Namespace) -> Json:
+    """Say who denies it; a plane elsewhere knows that by the token."""
+    if not chosen(args):
+        return {"actor": actor(args)}
+    if args.who is not None:
+        raise UsageError("--as: the plane knows by the token who you are", hint="leave --as out")
+    return {}

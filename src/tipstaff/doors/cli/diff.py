@@ -34,7 +34,6 @@ from tipstaff.doors.cli.log import write
 from tipstaff.doors.cli.output import complain, emit_json, printable
 from tipstaff.doors.cli.wording import size
 from tipstaff.errors import NotFoundError
-from tipstaff.home import locate
 from tipstaff.model.changes import Change, to_event
 from tipstaff.plane.changes import Kept
 from tipstaff.workspace.apply.choosing import EDITED, why_not, within
@@ -45,6 +44,7 @@ HEADS: Final = ("diff --git ", "--- ", "+++ ", "index ", "new file", "deleted fi
 HEAD: Final = "\x1b[1m"
 HUNK: Final = "\x1b[36m"
 
+REMOTE: Final = True  # it works with a plane elsewhere too
 MIXED: Final = True  # paths may stand behind options
 
 
@@ -63,7 +63,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Print it."""
     try:
-        name, kept = change_of(args.run, locate(os.environ))
+        name, kept = change_of(args)
     except UnprovenError as error:
         return refused(args, error, error.problems, problems=error.problems)
     wishes = wished(args.paths)

@@ -1,10 +1,10 @@
 """From a command line to the module that carries it out.
 
-A group (the program itself, `tipstaff keys`) takes only `--help`, `--json` and, at the top, `--version`, then the name
-of a command; it needs no parser, so its help is as fast as Python starts. A command gets an argparse parser, which the
-frame gives `--json`, `--help` and the example from the module's docstring. Every mistake on the command line is a
-`UsageError`: one sentence that ends with what to try. A command that has a `begin(argv)` is told before anything takes
-time.
+A group (the program itself, `tipstaff keys`) takes only `--help`, `--json`, `--plane URL` and, at the top, `--version`,
+then the name of a command; it needs no parser, so its help is as fast as Python starts. A command gets an argparse
+parser, which the frame gives `--json`, `--help` and the example from the module's docstring. Every mistake on the
+command line is a `UsageError`: one sentence that ends with what to try. A command that has a `begin(argv)` is told
+before anything takes time.
 """
 
 from tipstaff import __version__
@@ -17,13 +17,14 @@ if TYPE_CHECKING:
     from types import ModuleType
 
 _HELP = ("-h", "--help")
+_OPTIONS = {"--json": 1, "--plane": 2}  # before a command, with how many words each is
 _HEADLINE = "Executes what AI agents ask for: by policy, in a sandbox, with signed receipts."
 _FOOTER = "Every command takes --json, and --help to say more."
 
 
 def dispatch(argv: list[str], commands: Commands, path: str = "tipstaff", about: str = _HEADLINE) -> int:
     """Find the command that `argv` names in `commands`, run it, and return its exit code."""
-    name, rest, as_json = _split(argv, path)
+    name, rest, options = _split(argv, path)
     if name in _HELP:
         say(group_help(commands, path, about), newlines=True)
         return 0
@@ -32,7 +33,7 @@ def dispatch(argv: list[str], commands: Commands, path: str = "tipstaff", about:
         return 0
     module, line = _find(name, commands, path)
     inner = getattr(module, "COMMANDS", None)
-    rest = ["--json", *rest] if as_json else rest
+    rest = [*options, *rest]
     if inner is not None:
         return dispatch(rest, inner, f"{path} {name}", line)
     return _run(module, rest, f"{path} {name}", line)
@@ -42,7 +43,8 @@ def group_help(commands: Commands, path: str, about: str) -> str:
     """Write the help of a group: usage, what it is for, its commands."""
     width = max(map(len, commands), default=0)
     version = " [--version]" if " " not in path else ""
-    lines = [f"usage: {path} [--help]{version} COMMAND …", "", about, "", "commands:"]
+    plane = " [--plane URL]" if " " not in path else ""
+    lines = [f"usage: {path} [--help]{version}{plane} COMMAND …", "", about, "", "commands:"]
     lines += [f"  {name:<{width}}  {line}" for name, (_, line) in commands.items()]
     return "\n".join([*lines, "", _FOOTER])
 
@@ -62,17 +64,22 @@ def help_texts(commands: Commands, path: str = "tipstaff", about: str = _HEADLIN
     return texts
 
 
-def _split(argv: list[str], path: str) -> tuple[str, list[str], bool]:
-    """Take the group's own options off the front: the command (or the option that ends it all), the rest, --json."""
+def _split(argv: list[str], path: str) -> tuple[str, list[str], list[str]]:
+    """Take the group's own options off the front: the command (or the option that ends it all), the rest, those."""
+    options: list[str] = []
     at = 0
-    while argv[at : at + 1] == ["--json"]:
-        at += 1
-    if at == len(argv):
+    while at < len(argv) and (argv[at] in _OPTIONS or argv[at].startswith("--plane=")):
+        width = _OPTIONS.get(argv[at], 1)
+        if at + width > len(argv):
+            raise mistake(path, "--plane names no plane")
+        options += argv[at : at + width]
+        at += width
+    if at >= len(argv):
         raise mistake(path, "no command was given")
     name = argv[at]
     if name.startswith("-") and name not in _HELP and not (name == "--version" and " " not in path):
         raise mistake(path, f"there is no option '{name}' before the command")
-    return name, argv[at + 1 :], at > 0
+    return name, argv[at + 1 :], options
 
 
 def _find(name: str, commands: Commands, path: str) -> tuple["ModuleType", str]:

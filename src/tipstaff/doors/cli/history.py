@@ -30,6 +30,8 @@ STATES: Final = {
     "running": "is running",
 }
 
+REMOTE: Final = True  # it works with a plane elsewhere too
+
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
@@ -41,7 +43,7 @@ def run(args: argparse.Namespace) -> int:
     """List them."""
     if not 1 <= args.limit <= MOST:
         raise UsageError(f"--limit is {args.limit}", hint=f"give a number from 1 to {MOST}")
-    with opened() as plane:
+    with opened(args) as plane:
         lines = plane.history(args.limit, find(plane, args.before) if args.before else None)
     if args.json:
         emit_json({"runs": lines})

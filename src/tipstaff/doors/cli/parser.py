@@ -1,8 +1,8 @@
 """The argparse parser of one command, as the frame wants it.
 
-Adds `--json` to what the command configures, shows the `Example:` section of the module's docstring below the help,
-and raises `UsageError` where argparse would print a usage block and exit. Options cannot be abbreviated: a script that
-uses a prefix would break when a new option shares it.
+Adds `--json` to what the command configures, and `--plane` where the module is `REMOTE`; shows the `Example:` section
+of the module's docstring below the help, and raises `UsageError` where argparse would print a usage block and exit.
+Options cannot be abbreviated: a script that uses a prefix would break when a new option shares it.
 """
 
 import argparse
@@ -12,6 +12,7 @@ from typing import NoReturn
 
 from tipstaff.doors.cli.failure import mistake
 from tipstaff.doors.cli.output import say
+from tipstaff.doors.cli.planes import add_plane
 
 DEFAULT_COLUMNS = 80
 MARGIN = 2
@@ -59,6 +60,7 @@ def parser_of(module: ModuleType, path: str, line: str) -> CommandParser:
         allow_abbrev=False,
     )
     module.configure(parser)
+    add_plane(parser, remote=getattr(module, "REMOTE", False))
     parser.add_argument("--json", action="store_true", help="print one JSON object instead of text")
     return parser
 

@@ -13,7 +13,7 @@ import os
 from typing import Any
 
 from tipstaff.doors.amounts import duration_ms, size_bytes
-from tipstaff.doors.cli.desk import opened
+from tipstaff.doors.cli.desk import opened_here
 from tipstaff.doors.cli.output import complain, emit_json, say
 from tipstaff.doors.cli.wording import size
 from tipstaff.home import locate
@@ -36,7 +36,7 @@ def run(args: argparse.Namespace) -> int:
     """Remove it, or say what would be."""
     older_than = None if args.older_than is None else duration_ms(args.older_than, "--older-than")
     down_to = None if args.down_to is None else size_bytes(args.down_to, "--down-to")
-    with opened() as plane:
+    with opened_here() as plane:
         told = plane.prune(older_than, down_to, dry=args.dry_run)
         if not args.dry_run:
             told |= _workspaces(plane, older_than)
@@ -51,7 +51,8 @@ def _workspaces(plane: Plane, older_than_ms: int | None) -> Json:
     """Remove captured workspaces that no run uses, and what would undo the changes of runs that are gone."""
     root = locate(os.environ).root
     unused_seconds = UNUSED_SECONDS if older_than_ms is None else older_than_ms / 1000
-    forget_missing(root / "applied", lambda run_id: run_id in plane.named(run_id, 1))
+    elsewhere = root / "elsewhere"  # runs that a plane elsewhere has, and this one does not know
+    forget_missing(root / "applied", lambda run_id: run_id in plane.named(run_id, 1) or (elsewhere / run_id).exists())
     return {"workspaces": Depot(root / "workspaces").tidy(unused_seconds) if (root / "workspaces").is_dir() else 0}
 
 

@@ -15,12 +15,15 @@ from typing import Any, Final
 from tipstaff.doors.cli.desk import add_run, find, is_refused_request, opened
 from tipstaff.doors.cli.history import ended
 from tipstaff.doors.cli.output import emit_json, say
+from tipstaff.doors.cli.planes import program
 from tipstaff.doors.cli.quoting import shown_name
 from tipstaff.doors.cli.terms import terms
 from tipstaff.doors.cli.wording import command_of, duration, moment, size
 
 Json = dict[str, Any]
 DECIDED: Final = {"allow": "allowed", "ask": "allowed once people approve"}
+
+REMOTE: Final = True  # it works with a plane elsewhere too
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -30,27 +33,27 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Show it."""
-    with opened() as plane:
+    with opened(args) as plane:
         name = find(plane, args.run)
         told = plane.why(name) if is_refused_request(name) else plane.run(name)
     if args.json:
         emit_json(told)
         return 0
-    for line in refused_lines(told) if is_refused_request(name) else run_lines(told):
+    for line in (refused_lines if is_refused_request(name) else run_lines)(told, program(args)):
         say(line)
     return 0
 
 
-def refused_lines(told: Json) -> Iterator[str]:
+def refused_lines(told: Json, program: str = "tipstaff") -> Iterator[str]:
     """Write out a request that never became a run."""
     yield f"{told['id']} denied, by the policy `{told['policy']}`; nothing was run"
     yield f"  {command_of(told.get('execution'))}"
     yield f"  asked by:  {told['principal']} at {moment(told['createdAt'])} UTC, by the door {told['door']}"
     yield from (f"  {reason}" for reason in told["reasons"])
-    yield f"  proof:     a refusal signed by the plane: tipstaff bundle {told['id']}"
+    yield f"  proof:     a refusal signed by the plane: {program} bundle {told['id']}"
 
 
-def run_lines(told: Json) -> Iterator[str]:
+def run_lines(told: Json, program: str = "tipstaff") -> Iterator[str]:
     """Write out a run."""
     receipt = told.get("receipt") or {}
     events = [link["event"] for link in told["events"]]
@@ -60,7 +63,7 @@ def run_lines(told: Json) -> Iterator[str]:
     yield from (f"  {line}" for line in _times(told, receipt))
     yield from (f"  {line}" for line in _boundary(told, receipt))
     yield from (f"  {line}" for line in _result(told, receipt, events))
-    yield from (f"  {line}" for line in _proof(told, receipt))
+    yield from (f"  {line}" for line in _proof(told, receipt, program))
 
 
 def _decision(told: Json, events: list[Json]) -> Iterator[str]:
@@ -146,7 +149,7 @@ def _name(change: Json) -> str:
     return name
 
 
-def _proof(told: Json, receipt: Json) -> Iterator[str]:
+def _proof(told: Json, receipt: Json, program: str) -> Iterator[str]:
     document = receipt or told.get("refusal")
     if document is None:
         yield "proof:     none yet: it has not ended"
@@ -154,4 +157,4 @@ def _proof(told: Json, receipt: Json) -> Iterator[str]:
     kind = "a receipt" if receipt else "a refusal"
     signers = ", ".join(f"{one['signer']} {one['keyId']}" for one in document.get("signatures", ()))
     yield f"proof:     {kind} over {len(told['events'])} events, signed by {signers}"
-    yield f"check it:  tipstaff bundle {told['id']} | tipstaff verify -"
+    yield f"check it:  {program} bundle {told['id']} | tipstaff verify -"

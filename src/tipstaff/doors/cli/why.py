@@ -15,6 +15,7 @@ from typing import Any, Final
 
 from tipstaff.doors.cli.desk import add_run, find, opened
 from tipstaff.doors.cli.output import emit_json, say
+from tipstaff.doors.cli.planes import chosen, program
 from tipstaff.doors.cli.wording import command_of, moment
 from tipstaff.errors import NotFoundError
 from tipstaff.home import Home, locate
@@ -50,6 +51,8 @@ ABSENT: Final = (
 )
 RUNNING: Final = ("it is still running", "wait, or see: tipstaff show {id}")
 
+REMOTE: Final = True  # it works with a plane elsewhere too
+
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
@@ -59,7 +62,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Say why."""
-    with opened() as plane:
+    with opened(args) as plane:
         told = plane.why(find(plane, args.run))
     if args.request:
         if not told["request"]:
@@ -68,17 +71,18 @@ def run(args: argparse.Namespace) -> int:
     elif args.json:
         emit_json(told)
     else:
-        for line in _denied(told, locate(os.environ)) if told.get("decision") == "deny" else _ended(told):
+        policy = "POLICY" if chosen(args) else policy_file(told["policy"], locate(os.environ))
+        for line in _denied(told, policy, program(args)) if told.get("decision") == "deny" else _ended(told):
             say(line)
     return 0
 
 
-def _denied(told: Json, home: Home) -> Iterator[str]:
+def _denied(told: Json, policy: str, program: str) -> Iterator[str]:
     yield f"{told['id']}: the policy `{told['policy']}` denied it at {moment(told['createdAt'])} UTC; nothing was run"
     yield f"  {command_of(told.get('execution'))}"
     yield from (f"  {reason}" for reason in told["reasons"])
     yield "next: see the smallest change of the policy that would let it pass, if it should:"
-    yield f"  tipstaff why {told['id']} --request | tipstaff policy explain {policy_file(told['policy'], home)} -"
+    yield f"  {program} why {told['id']} --request | tipstaff policy explain {policy} -"
 
 
 def policy_file(name: str, home: Home) -> str:

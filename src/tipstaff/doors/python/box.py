@@ -53,6 +53,7 @@ class Wishes(TypedDict, total=False):
     allow_hosts: Sequence[str]
     secrets: Sequence[str]
     stdin: bytes
+    pool: str  # which runners of a plane elsewhere
     approval_timeout: float  # seconds to wait for people, where policy asks first
 
 
@@ -65,8 +66,12 @@ class Box:
     async def run(self, argv: Command = None, /, **wishes: Unpack[Wishes]) -> Outcome:
         """Run one command, script or program to its end; any number may run at once."""
         stdin, seconds = wishes.pop("stdin", None), wishes.pop("approval_timeout", APPROVAL_SECONDS)
+        return await self._carried_out(_asked(argv, dict(wishes)), stdin, seconds)
+
+    async def _carried_out(self, asked: Asked, stdin: bytes | None, seconds: float) -> Outcome:
+        if asked.pool is not None:
+            raise UsageError("there are pools of runners only at a plane elsewhere", hint="name one with plane=…")
         around = Surroundings.of(self._local.home.root, os.environ)
-        asked = _asked(argv, dict(wishes))
         request = request_of(asked, around, user_name(), door="cli")
         if request["files"].get("captured"):
             from tipstaff.doors.capturing import captured  # noqa: PLC0415 - most runs capture nothing
@@ -81,10 +86,24 @@ class Box:
 
 @asynccontextmanager
 async def open(  # noqa: A001 - a public name: `tipstaff.open()` reads well
-    *, policy: Policy | str | Path | None = None, home: str | Path | None = None
+    *,
+    policy: Policy | str | Path | None = None,
+    home: str | Path | None = None,
+    plane: str | None = None,
+    token: str | None = None,
 ) -> AsyncIterator[Box]:
-    """Open a home for many runs; `policy` is one that was loaded, or a file."""
+    """Open a home for many runs; `policy` is one that was loaded, or a file. Or open the plane at an address."""
     place = Home(_absolute(home)) if home is not None else locate(os.environ)
+    if plane is not None:
+        if policy is not None:
+            raise UsageError("a plane elsewhere has its own policy", hint="leave policy out")
+        from tipstaff.doors.python.elsewhere import open_elsewhere  # noqa: PLC0415 - only for a plane elsewhere
+
+        async with open_elsewhere(plane, token, place) as elsewhere:
+            yield elsewhere
+        return
+    if token is not None:
+        raise UsageError("a token is for a plane elsewhere", hint="name it with plane=…")
     named = str(policy) if isinstance(policy, str | Path) else None
     chosen = policy if isinstance(policy, Policy) else choose_policy(place, named, os.environ)
     async with open_local(place, chosen) as local:
@@ -97,10 +116,12 @@ async def arun(
     *,
     policy: Policy | str | Path | None = None,
     home: str | Path | None = None,
+    plane: str | None = None,
+    token: str | None = None,
     **wishes: Unpack[Wishes],
 ) -> Outcome:
     """Run one command, script or program, from asynchronous code."""
-    async with open(policy=policy, home=home) as box:
+    async with open(policy=policy, home=home, plane=plane, token=token) as box:
         return await box.run(argv, **wishes)
 
 
@@ -110,12 +131,14 @@ def run(
     *,
     policy: Policy | str | Path | None = None,
     home: str | Path | None = None,
+    plane: str | None = None,
+    token: str | None = None,
     **wishes: Unpack[Wishes],
 ) -> Outcome:
     """Run one command, script or program and wait for it; works inside a running event loop, which then waits too."""
 
     async def whole() -> Outcome:
-        return await arun(argv, policy=policy, home=home, **wishes)
+        return await arun(argv, policy=policy, home=home, plane=plane, token=token, **wishes)
 
     try:
         asyncio.get_running_loop()

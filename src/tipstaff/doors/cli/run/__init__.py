@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     import argparse
     from _socket import socket
 
+REMOTE = True  # it works with a plane elsewhere too
 _STANDARD_STREAMS = 3
 _COLLECTED_AFTER = 50_000  # objects
 _spawners: "list[tuple[socket, int]]" = []  # the one that `begin` forked, until `run` takes it
@@ -36,11 +37,20 @@ def begin(argv: list[str]) -> None:
         except OSError:
             os.open(os.devnull, os.O_RDWR)  # the lowest that is free: this one
     gc.disable()  # until everything is imported, which makes a lot and throws little away
+    if _is_elsewhere(argv):  # that needs no sandbox here, but some of what `lean` leaves out
+        return
     if argv[:1] not in (["--help"], ["-h"]):
         _spawners.append(early.fork(places.state_folder(os.environ), places.scratch_folder()))
     from tipstaff.doors.cli.run.lean import import_lean  # noqa: PLC0415 - after the fork: the spawner needs none of it
 
     import_lean()
+
+
+def _is_elsewhere(argv: list[str]) -> bool:
+    """Say whether a plane elsewhere may be meant, before anything is parsed."""
+    own = argv[: argv.index("--")] if "--" in argv else argv
+    named = any(word == "--plane" or word.startswith("--plane=") for word in own)
+    return named or bool(os.environ.get("TIPSTAFF_PLANE"))
 
 
 def configure(parser: "argparse.ArgumentParser") -> None:
@@ -52,9 +62,15 @@ def configure(parser: "argparse.ArgumentParser") -> None:
 
 def run(args: "argparse.Namespace") -> int:
     """Run it and tell."""
-    from tipstaff.doors.cli.run.carrying import carry_out  # noqa: PLC0415 - as above
-
     gc.freeze()  # what was imported stays to the end: no collection need look at it
     gc.set_threshold(_COLLECTED_AFTER)  # a short run makes less than that, and a long one does not grow
     gc.enable()
+    from tipstaff.doors.cli.planes import chosen  # noqa: PLC0415 - as above
+
+    if chosen(args):
+        from tipstaff.doors.cli.run.elsewhere import carry_out_elsewhere  # noqa: PLC0415 - as above
+
+        return carry_out_elsewhere(args)
+    from tipstaff.doors.cli.run.carrying import carry_out  # noqa: PLC0415 - as above
+
     return carry_out(args, _spawners.pop() if _spawners else None)

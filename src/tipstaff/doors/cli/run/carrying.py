@@ -21,6 +21,7 @@ from tipstaff.doors.cli.run.proof import ProofFile
 from tipstaff.doors.cli.run.streams import Inlet, Outlet, inlet
 from tipstaff.doors.folders import Surroundings
 from tipstaff.doors.person import user_name
+from tipstaff.errors import UsageError
 from tipstaff.home import locate
 from tipstaff.local.embedded import Consent, Local, open_local
 from tipstaff.local.policies import choose_policy
@@ -45,8 +46,14 @@ def carry_out(args: argparse.Namespace, spawner: "Spawner | None" = None) -> int
         raise OSError("stdout is closed")
     home = locate(os.environ)
     asked = options.asked_for(args)
+    if asked.pool is not None:
+        raise UsageError("--pool: there are pools of runners only at a plane elsewhere", hint="name one with --plane")
     request = request_of(asked, Surroundings.of(home.root, os.environ), user_name())
     policy = choose_policy(home, args.policy, os.environ)
+    if args.dry_run:
+        from tipstaff.doors.cli.run.trying import try_here  # noqa: PLC0415 - most runs are meant
+
+        return try_here(args, asked, request, policy, open_local(home, policy, spawner=spawner))
     with ProofFile(args.bundle) as proof:
         errand = Errand(args, asked, open_local(home, policy, spawner=spawner), proof)
         errand.heed(signal.SIGINT)  # before asyncio does, whose own way costs more than the rest of the run's signals
@@ -97,7 +104,8 @@ class Errand:
         """Carry it out and write the proof."""
         cancel = asyncio.Event()
         outlets = self._outlets(cancel)
-        stdin = inlet() if self._args.python != "-" and self._wish.agent is None else None
+        wants_input = self._args.python != "-" and self._wish.agent is None and not self._args.no_stdin
+        stdin = inlet() if wants_input else None
         stdout, stderr = outlets or (None, None)
         seconds = options.approval_seconds(self._args)
         outside = Outside(

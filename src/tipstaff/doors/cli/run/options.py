@@ -68,6 +68,9 @@ def _how(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--bundle", metavar="FILE", help="write the receipt, or the signed refusal, with its proof")
     parser.add_argument("--quiet", action="store_true", help="say nothing of our own, except refusals")
     parser.add_argument("--raw", action="store_true", help="let every control sequence reach the terminal")
+    parser.add_argument("--dry-run", action="store_true", help="say what would run, and what would leave; run nothing")
+    parser.add_argument("--pool", metavar="NAME", help="which runners of a plane elsewhere")
+    parser.add_argument("--no-stdin", action="store_true", help="give it no input; none goes to a plane elsewhere")
     parser.add_argument("--approval-timeout", metavar="S", default="10m", help="how long to wait for people (10m)")
 
 
@@ -93,6 +96,7 @@ def asked_for(args: argparse.Namespace) -> Asked:
         purpose=args.purpose,
         allow_hosts=tuple(args.allow_host),
         secrets=tuple(args.secret),
+        pool=args.pool,
         **_limits(args),
     )
 

@@ -10,6 +10,7 @@ from tipstaff.model.noun import to_wire
 from tipstaff.model.outcome import Outcome
 
 Json = dict[str, Any]
+HERE: Final = "tipstaff"  # a program that speaks to the plane of this home
 NAMED: Final = 5  # names that one line tells
 DECIDED: Final = {"allow": "allowed", "ask": "allowed after approval", "deny": "denied"}
 ENDED: Final = {
@@ -24,10 +25,10 @@ ENDED: Final = {
 }
 
 
-def tell(outcome: Outcome, *, quiet: bool = False) -> None:
-    """Say how it went on stderr; a refusal is never silent."""
+def tell(outcome: Outcome, *, quiet: bool = False, program: str = HERE) -> None:
+    """Say how it went on stderr, with advice that begins with `program`; a refusal is never silent."""
     said = _refused if outcome.ending in {"refused", "setup-failed"} else _refused_inside if quiet else _ran
-    for line in said(outcome):
+    for line in said(outcome, program):
         mention(line)
 
 
@@ -37,16 +38,16 @@ def mention(line: str) -> None:
         complain(line)
 
 
-def _ran(outcome: Outcome) -> Iterator[str]:
+def _ran(outcome: Outcome, program: str) -> Iterator[str]:
     yield f"tipstaff: {DECIDED[outcome.decision]} by {', '.join(outcome.rules)} of policy {outcome.policy}" + (
         f", tier {outcome.tier}" if outcome.tier else ""
     )
-    yield from _refused_inside(outcome)
-    yield f"tipstaff: {outcome.run_id} {_ending(outcome)}; {_place(outcome)}"
-    yield from _changed(outcome)
+    yield from _refused_inside(outcome, program)
+    yield f"tipstaff: {outcome.run_id} {_ending(outcome)}; {_place(outcome, program)}"
+    yield from _changed(outcome, program)
 
 
-def _changed(outcome: Outcome) -> Iterator[str]:
+def _changed(outcome: Outcome, program: str) -> Iterator[str]:
     """Say what it changed, and that nothing of it is on the host."""
     summary = (outcome.receipt or {}).get("changes") or {}
     if summary.get("problem"):
@@ -55,7 +56,7 @@ def _changed(outcome: Outcome) -> Iterator[str]:
     count = sum(not (change.get("ignored") or change.get("withheld")) for change in outcome.changes)
     if count:
         files, run = "1 file" if count == 1 else f"{count} files", outcome.run_id
-        yield f"tipstaff: {files} changed, in a copy: tipstaff diff {run}, then: tipstaff apply {run}"
+        yield f"tipstaff: {files} changed, in a copy: {program} diff {run}, then: {program} apply {run}"
     yield from _edited(outcome, summary.get("edited", ()))
 
 
@@ -69,14 +70,14 @@ def _edited(outcome: Outcome, edited: Sequence[Json]) -> Iterator[str]:
         yield f"tipstaff: edited here while it ran, so apply will refuse to write over it: {listed}"
 
 
-def _refused_inside(outcome: Outcome) -> Iterator[str]:
+def _refused_inside(outcome: Outcome, _program: str) -> Iterator[str]:
     yield from (f"tipstaff: refused while it ran: {refusal}" for refusal in outcome.refusals)
 
 
-def _refused(outcome: Outcome) -> Iterator[str]:
+def _refused(outcome: Outcome, program: str) -> Iterator[str]:
     if outcome.ending == "setup-failed":
-        yield f"tipstaff: {outcome.run_id} {_ending(outcome)}; {_place(outcome)}"
-        if not _started(outcome):
+        yield f"tipstaff: {outcome.run_id} {_ending(outcome)}; {_place(outcome, program)}"
+        if not _started(outcome) and program == HERE:
             yield "tipstaff: next: tipstaff doctor says what this machine lacks, and how to mend it"
         return
     if outcome.decision == "deny":
@@ -87,7 +88,7 @@ def _refused(outcome: Outcome) -> Iterator[str]:
         yield f"tipstaff: {outcome.run_id} {why}; nothing was run"
         yield from (f"tipstaff:   {reason}" for reason in (outcome.message, *outcome.reasons) if reason)
     named = (outcome.refusal or {}).get("id") or outcome.run_id
-    yield f"tipstaff: next: tipstaff why {named} (a signed refusal is kept), or: tipstaff policy explain --help"
+    yield f"tipstaff: next: {program} why {named} (a signed refusal is kept), or: tipstaff policy explain --help"
 
 
 def _ending(outcome: Outcome) -> str:
@@ -102,10 +103,10 @@ def _started(outcome: Outcome) -> bool:
     return "executionStartedAt" in (outcome.receipt or {})
 
 
-def _place(outcome: Outcome) -> str:
+def _place(outcome: Outcome, program: str) -> str:
     if outcome.receipt is None:
-        return f"no receipt, but a signed refusal: tipstaff why {outcome.run_id}"
-    return f"receipt: tipstaff show {outcome.run_id}"
+        return f"no receipt, but a signed refusal: {program} why {outcome.run_id}"
+    return f"receipt: {program} show {outcome.run_id}"
 
 
 def emit(outcome: Outcome) -> None:
