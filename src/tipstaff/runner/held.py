@@ -29,6 +29,7 @@ Json = dict[str, Any]
 Answer = TypeVar("Answer")
 VERSION_CHECKPOINT: Final = "tipstaff.checkpoint.v1"
 MARGIN_SECONDS: Final = 5.0
+HEARTBEAT_SECONDS: Final = 5.0
 NO_LEASE_SECONDS: Final = 600.0  # how long a plane that speaks of no lease is tried, from the claim on
 LOOK_SECONDS: Final = 0.5
 LEAST_SECONDS: Final = 1.0
@@ -198,7 +199,7 @@ class HeldLease:
 
     async def _renew(self) -> None:
         backoff = Backoff(self._chance, AGAIN_SECONDS)
-        pause = self._entry.claim.lease_ms / 1000 / RENEWALS
+        pause = self._heartbeat_seconds()
         while True:
             await asyncio.sleep(pause)
             try:
@@ -212,8 +213,12 @@ class HeldLease:
                     return
                 continue
             backoff.reset()
-            pause = self._entry.claim.lease_ms / 1000 / RENEWALS
+            pause = self._heartbeat_seconds()
             self._heed(stopped)
+
+    def _heartbeat_seconds(self) -> float:
+        """Renew at a third of the lease, or sooner: by a renewal a runner also hears that a run is to be stopped."""
+        return min(self._entry.claim.lease_ms / 1000 / RENEWALS, HEARTBEAT_SECONDS)
 
     async def _renewed(self) -> Json | None:
         async with self._turn:

@@ -11,6 +11,8 @@ from collections.abc import AsyncIterator, Mapping
 from hashlib import sha256
 from pathlib import Path
 from typing import Any, Final
+from urllib.parse import urlsplit
+from urllib.request import getproxies_environment, proxy_bypass
 
 import httpx2
 import msgspec
@@ -18,6 +20,7 @@ import msgspec
 from tipstaff.errors import PlaneError, UsageError
 from tipstaff.runner.address import Address
 from tipstaff.runner.client import OK, Claim, Speaker, UnreachableError, refused, understood, unreadable
+from tipstaff.runner.direct import Direct, OddReplyError
 
 Json = dict[str, Any]
 KNOWS: Final = ("release", "renew", "blobs", "log", "checkpoints")
@@ -43,9 +46,11 @@ class OverHttp(Speaker):
     def __init__(self, address: Address, runner_token: str = "", pool: str = "", *, ca: Path | None = None) -> None:
         super().__init__(runner_token, pool)
         self._address = address
+        context = _context(address, ca)
+        self._direct = None if _has_proxy(address) else Direct(address.url, context, CONNECT_SECONDS)
         self._client = httpx2.AsyncClient(
             base_url=address.url,
-            verify=_context(address, ca),
+            verify=context,
             timeout=httpx2.Timeout(ANSWER_SECONDS, connect=CONNECT_SECONDS),
             limits=httpx2.Limits(max_connections=None, max_keepalive_connections=CONNECTIONS),
             trust_env=not address.is_loopback,
@@ -54,6 +59,8 @@ class OverHttp(Speaker):
 
     async def close(self) -> None:
         """Let go of the connections."""
+        if self._direct is not None:
+            self._direct.close()
         await self._client.aclose()
 
     async def enroll(self, body: Json) -> Json:
@@ -91,9 +98,17 @@ class OverHttp(Speaker):
 
     async def _post(self, path: str, body: Json) -> Json:
         wait_seconds = body.get("waitMs", 0) / 1000
-        headers = {"Content-Type": "application/json"}
-        status, data = await self._asked("POST", path, msgspec.json.encode(body), headers, wait_seconds=wait_seconds)
-        return understood(status, data)
+        encoded = msgspec.json.encode(body)
+        if self._direct is None:
+            headers = {"Content-Type": "application/json"}
+            return understood(*await self._asked("POST", path, encoded, headers, wait_seconds=wait_seconds))
+        try:
+            reply = await self._direct.post(path, encoded, ANSWER_SECONDS + wait_seconds, MOST_ANSWER_BYTES)
+        except OddReplyError as error:
+            raise unreadable("an answer", str(error)) from error
+        except (OSError, TimeoutError) as error:
+            raise UnreachableError(self._trouble(error), code="unreachable") from error
+        return understood(*self._usable(reply.status, reply.data, reply.headers.get("retry-after", "")))
 
     async def _asked(  # noqa: PLR0913 - one request has this many parts
         self,
@@ -112,12 +127,16 @@ class OverHttp(Speaker):
                 data = await _bounded(reply, most_bytes or MOST_ANSWER_BYTES)
         except (httpx2.HTTPError, httpx2.StreamError, httpx2.InvalidURL) as error:
             raise UnreachableError(self._trouble(error), code="unreachable") from error
-        if reply.status_code in NO_PLANES:
-            message = f"something at {self._address.url} answers with status {reply.status_code}, as no plane does"
-            raise UnreachableError(message, status=reply.status_code, code="not_a_plane")
-        if reply.status_code == TOO_MANY or (reply.status_code >= TROUBLE and reply.status_code != FULL):
-            raise _cannot_now(reply, data)
-        return reply.status_code, data
+        return self._usable(reply.status_code, data, reply.headers.get("Retry-After", ""))
+
+    def _usable(self, status: int, data: bytes, after: str) -> tuple[int, bytes]:
+        """Give an answer that a plane gives; trouble, and what no plane says, may be asked again."""
+        if status in NO_PLANES:
+            message = f"something at {self._address.url} answers with status {status}, as no plane does"
+            raise UnreachableError(message, status=status, code="not_a_plane")
+        if status == TOO_MANY or (status >= TROUBLE and status != FULL):
+            raise _cannot_now(status, data, after)
+        return status, data
 
     def _trouble(self, error: Exception) -> str:
         why = str(error) or type(error).__name__
@@ -136,16 +155,24 @@ async def _bounded(reply: httpx2.Response, most_bytes: int) -> bytes:
     return b"".join(parts)
 
 
-def _cannot_now(reply: httpx2.Response, data: bytes) -> UnreachableError:
+def _cannot_now(status: int, data: bytes, after: str) -> UnreachableError:
     """Say what a plane said that cannot answer now."""
     try:
-        understood(reply.status_code, data)
-        said = refused(reply.status_code, {})
+        understood(status, data)
+        said = refused(status, {})
     except PlaneError as error:
         said = error
-    after = reply.headers.get("Retry-After", "")
     seconds = min(float(after), LONGEST_RETRY_SECONDS) if after.isascii() and after.isdecimal() else 0.0
-    return UnreachableError(said.message, status=reply.status_code, code=said.code, retry_seconds=seconds)
+    return UnreachableError(said.message, status=status, code=said.code, retry_seconds=seconds)
+
+
+def _has_proxy(address: Address) -> bool:
+    """Say whether the environment wants a proxy on the way there."""
+    parts = urlsplit(address.url)
+    if address.is_loopback or proxy_bypass(parts.hostname or ""):
+        return False
+    proxies = getproxies_environment()
+    return parts.scheme in proxies or "all" in proxies
 
 
 def _size(path: Path) -> int:

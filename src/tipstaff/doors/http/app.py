@@ -5,6 +5,7 @@ closed every second (runs whose lease is over), and whoever waits is woken when 
 """
 
 import asyncio
+import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
 from typing import Any, Final
@@ -23,10 +24,12 @@ from tipstaff.doors.http.replies import Reply, raw_reply
 from tipstaff.doors.http.routes import Act, Route, handler
 from tipstaff.doors.http.schemas import Anything
 from tipstaff.doors.http.settings import Settings
+from tipstaff.doors.http.short import Short
 from tipstaff.doors.http.waking import Bell
 from tipstaff.plane import Plane
 
 HOUSEKEEPING_SECONDS: Final = 1.0
+RETURN_SECONDS: Final = 5.0  # after a start: runners that could not reach us have something to say first
 
 
 def build(plane: Plane, settings: Settings | None = None, bell: Bell | None = None) -> Litestar:
@@ -41,6 +44,7 @@ def build(plane: Plane, settings: Settings | None = None, bell: Bell | None = No
         debug=False,
     )
     app.front = front
+    app.short = Short(runners.ROUTES)
     return app
 
 
@@ -86,9 +90,11 @@ def _lifespan(front: Front) -> Callable[[Litestar], Any]:
 async def _tidy(front: Front) -> None:
     """Close what is lost and notice what others wrote, again and again; after a failure there is a next second."""
     version = -1
+    patient_until = time.monotonic() + min(RETURN_SECONDS, front.settings.lease_seconds / 2)
     while True:
         try:
-            await front.on_thread(front.plane.close_lost)
+            if time.monotonic() >= patient_until:
+                await front.on_thread(front.plane.close_lost)
             now = await front.on_thread(front.plane.others_version)
             if now != version:  # another process wrote, and rang no bell here
                 version = now

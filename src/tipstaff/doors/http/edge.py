@@ -9,6 +9,7 @@ import os
 import re
 import time
 from collections.abc import Awaitable, Callable, Mapping
+from functools import partial
 from ipaddress import ip_network
 from typing import Any, Final
 
@@ -19,6 +20,8 @@ from tipstaff.doors.http.exchange import Record, too_many
 from tipstaff.doors.http.front import Front
 from tipstaff.doors.http.logbook import LOGGER
 from tipstaff.doors.http.replies import JSON, DoorError, Reply, error_reply, json_reply
+from tipstaff.doors.http.routes import Route, answered
+from tipstaff.doors.http.short import Short, ShortRequest
 
 Message = Any
 Receive = Callable[[], Awaitable[Message]]
@@ -42,13 +45,21 @@ class Edged(Litestar):
     """The application with its edge around it."""
 
     front: Front
+    short: Short
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         """Answer one request."""
         if scope["type"] != "http":
             await super().__call__(scope, receive, send)
             return
-        await _Passage(self.front, scope, receive, send).through(super().__call__)
+        found = self.short.find(scope)
+        way = super().__call__ if found is None else partial(self._answer, *found)
+        await _Passage(self.front, scope, receive, send).through(way)
+
+    async def _answer(self, route: Route, run_id: str, scope: Any, receive: Receive, send: Send) -> None:
+        """Answer a runner by the short way."""
+        reply = await answered(route, self.front, ShortRequest(scope, receive, route, run_id))
+        await reply(scope, receive, send)
 
 
 class _Passage:

@@ -53,24 +53,29 @@ class Route(msgspec.Struct, frozen=True, kw_only=True):
     most_body_bytes: int | None = SMALL_BODY_BYTES  # None: the route bounds its body itself
 
 
+async def answered(route: Route, front: Front, request: Any) -> Reply:
+    """Have a route answer a request; what it refuses is a reply too."""
+    record = request.scope["tipstaff"]  # our edge put it there
+    record.path = route.path
+    exchange = Exchange(front, request, record, route.needs)
+    try:
+        return await route.act(exchange)
+    except TipstaffError as error:
+        reply = error_reply(error)
+        if reply is None:
+            raise
+        if isinstance(error, StoreError):
+            LOGGER.error({"event": "store", "requestId": record.request_id, "message": str(error)})
+        return reply
+    finally:
+        exchange.done()
+
+
 def handler(route: Route, front: Front) -> HTTPRouteHandler:
     """Make Litestar's handler of a route."""
 
     async def handle(request: Request[Any, Any, Any]) -> Reply:
-        record = request.scope["tipstaff"]  # type: ignore[typeddict-item]  # our edge put it there
-        record.path = route.path
-        exchange = Exchange(front, request, record, route.needs)
-        try:
-            return await route.act(exchange)
-        except TipstaffError as error:
-            reply = error_reply(error)
-            if reply is None:
-                raise
-            if isinstance(error, StoreError):
-                LOGGER.error({"event": "store", "requestId": record.request_id, "message": str(error)})
-            return reply
-        finally:
-            exchange.done()
+        return await answered(route, front, request)
 
     return HTTPRouteHandler(
         _PART.sub(r"{\1:str}", route.path),
