@@ -134,7 +134,7 @@ async def test_half_a_reply_is_a_broken_connection():
 
 async def test_nobody_is_waited_for_too_long():
     """An answer that does not come in time is a timeout."""
-    async with answering(b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nabc") as (direct, _, _):
+    async with answering(b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nabc", said(b"next")) as (direct, _, _):
         with pytest.raises(TimeoutError):
             await direct.post("/a", b"", 0.2, MOST)
 
