@@ -38,6 +38,10 @@ SUITES = {
         "tests/unit/workspace",
         "tests/workspaces",
     ],
+    "wire": [
+        f"tests/wire/test_{name}.py"
+        for name in ("walkthrough", "cut", "full_disk", "clock_skew", "old_plane", "workspaces_elsewhere")
+    ],
 }
 # In a mount namespace of its own: what lies below a closed folder (an interpreter in root's home, say) is shown at its
 # place to a user who could not pass. $1 is a folder for that; then come paths, "--", closed folders, "--", the command.

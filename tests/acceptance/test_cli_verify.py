@@ -8,11 +8,14 @@ from pathlib import Path
 
 import pytest
 
+from tipstaff.keys import PrivateKey
+
 TIPSTAFF = str(Path(sys.executable).with_name("tipstaff"))
 VECTORS = Path(__file__).resolve().parent.parent / "vectors"
 INDEX = json.loads((VECTORS / "index.json").read_text())
 BUNDLE = VECTORS / "other" / "command-shell.bundle.json"
 PLANE = VECTORS / "other" / "plane.pem"
+OTHER_PEM = PrivateKey.generate().public.pem
 EXIT_CODES = {"valid": 0, "invalid": 1, "unproven": 2}
 
 
@@ -74,6 +77,52 @@ def test_a_known_key_is_enough(tipstaff):
     assert tipstaff("verify", BUNDLE).returncode == 0
     assert tipstaff("keys", "revoke", key_id, "--since", "2026-01-01").returncode == 0
     assert tipstaff("verify", BUNDLE).returncode == 1
+
+
+def test_a_pinned_plane_is_enough(tipstaff, tmp_path):
+    """What a plane signed whose key was pinned is valid, and says whose it is; --key, and a revocation, still win."""
+    pin(tmp_path / "home", PLANE.read_text())
+
+    ended = tipstaff("verify", "-", stdin=BUNDLE.read_bytes())
+    assert ended.returncode == 0
+    assert b"note: the plane's key is the one that was pinned for https://plane.example.com\n" in ended.stdout
+    (tmp_path / "other.pem").write_text(OTHER_PEM)
+    assert tipstaff("verify", BUNDLE, "--key", tmp_path / "other.pem").returncode == 2
+    assert tipstaff("keys", "trust", PLANE, "--role", "plane").returncode == 0
+    assert b"pinned" not in tipstaff("verify", BUNDLE).stdout
+    key_id = json.loads(tipstaff("keys", "show", PLANE, "--json").stdout)["keyId"]
+    assert tipstaff("keys", "revoke", key_id, "--since", "2026-01-01").returncode == 0
+    assert tipstaff("verify", BUNDLE).returncode == 1
+
+
+def test_another_planes_pin_proves_nothing(tipstaff, tmp_path):
+    """A pin counts for what its own key signed; a damaged list of pins is an error, never an empty one."""
+    pin(tmp_path / "home", OTHER_PEM)
+    assert tipstaff("verify", BUNDLE).returncode == 2
+    (tmp_path / "home" / "known-planes.json").write_text("{}")
+    ended = tipstaff("verify", BUNDLE)
+    assert (ended.returncode, b"is damaged" in ended.stderr) == (65, True)
+    assert tipstaff("verify", BUNDLE, "--key", PLANE).returncode == 0
+
+
+def test_verifying_needs_no_client(tmp_path):
+    """What speaks to planes is not even loaded."""
+    pin(tmp_path / "home", PLANE.read_text())
+    code = "import sys; from tipstaff.doors.cli import main; print(main(sys.argv[1:]), 'httpx2' in sys.modules)"
+    ended = subprocess.run(
+        [sys.executable, "-c", code, "verify", str(BUNDLE)],
+        capture_output=True, check=True, timeout=60, env={"TIPSTAFF_HOME": str(tmp_path / "home")},
+    )  # fmt: skip
+
+    assert ended.stdout.splitlines()[-1] == b"0 False"
+
+
+def pin(home: Path, pem: str) -> None:
+    """Write the list of pins as a client leaves it that used one plane."""
+    home.mkdir(mode=0o700)
+    planes = {"version": "tipstaff.known-planes.v1", "planes": {"https://plane.example.com": [pem]}}
+    (home / "known-planes.json").write_text(json.dumps(planes))
+    (home / "known-planes.json").chmod(0o600)
 
 
 def test_the_worst_file_decides(tipstaff, tmp_path):

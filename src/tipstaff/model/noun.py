@@ -23,7 +23,8 @@ VERSION_REFUSAL: Final = "tipstaff.refusal.v1"
 VERSION_APPROVAL: Final = "tipstaff.approval.v1"
 VERSION_JOURNAL: Final = "tipstaff.journal.v1"
 VERSION_CHECKPOINT: Final = "tipstaff.checkpoint.v1"
-VERSION_TIME: Final = "tipstaff.time.v1"
+VERSION_CLAIM: Final = "tipstaff.claim.v1"
+VERSION_ANSWER: Final = "tipstaff.answer.v1"
 
 HEX_DIGITS: Final = 64
 NO_CONTENT: Final = "0" * HEX_DIGITS  # a deleted file's contentHash, and the journal's first prev

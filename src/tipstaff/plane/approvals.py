@@ -34,6 +34,7 @@ def approve(authority: Authority, run_id: str, body: Json, by: Vouched = "same-u
     """Take an approval: `approval`, signed by the approver, or `actor`, for whom the door vouches, `by` what it saw."""
     with authority.store.database.transaction():
         run = _waiting(authority, run_id)
+        refuse_other_contract(run, body)
         document = body["approval"] if "approval" in body else _vouched(authority, run, actor_of(body), by)
         approval = checked(authority, document, by)
         if approval.question is not None:
@@ -55,12 +56,20 @@ def deny(authority: Authority, run_id: str, body: Json) -> Json:
     actor = actor_of(body)
     with authority.store.database.transaction(durable=True):
         run = _waiting(authority, run_id)
+        refuse_other_contract(run, body)
         if not any(any_of(one.approvers)(actor.id) for one in requirements(run)):
             raise PlaneError(f"{actor.id!r} is not an approver of run {run_id}", status=403, code="not_approver")
         refuse_run(
             authority, run, failed("approval.denied", "policy_denied", f"{actor.id!r} denied it{reason_of(body)}")
         )
     return {"runId": run_id, "status": "failed"}
+
+
+def refuse_other_contract(run: Run, body: Json) -> None:
+    """Refuse a word on another contract than the one at hand: what somebody was shown is what they answer."""
+    if body.get("contractHash", run.contract_hash) != run.contract_hash:
+        message = f"run {run.run_id} has another contract than the one that was shown"
+        raise PlaneError(message, status=409, code="contract_changed")
 
 
 def reason_of(body: Json) -> str:

@@ -78,7 +78,8 @@ class Caller:
         """Say no to a run that waits."""
         self.require("runs:approve")
         self._run(run_id)
-        return self._plane.deny(run_id, {**_reason(body), "actor": self._actor()})
+        said = {name: item for name, item in body.items() if name == "contractHash"}
+        return self._plane.deny(run_id, {**said, **_reason(body), "actor": self._actor()})
 
     def answer(self, run_id: str, body: Json) -> Json:
         """Answer a question of a run at work."""
@@ -258,13 +259,14 @@ class Caller:
 
     def _answer(self, body: Json) -> Json:
         """Answer by the principal's word, or by a signature that is its own."""
+        shown = {"contractHash": body["contractHash"]} if "contractHash" in body else {}
         if "approval" not in body:
-            return {"actor": self._actor()}
+            return {"actor": self._actor(), **shown}
         approval = body["approval"]
         actor = approval.get("actor") if type(approval) is dict else None
         if type(actor) is not dict or actor.get("id") != self.principal.name:
             raise PlaneError(f"this approval is not of {self.principal.name!r}", status=403, code="not_yours")
-        return {"approval": approval}
+        return {"approval": approval, **shown}
 
     def _facts(self) -> Facts:
         return msgspec.convert({"authenticated": self.principal.name, "authenticatedKind": self.principal.kind}, Facts)

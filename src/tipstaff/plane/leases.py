@@ -13,7 +13,7 @@ from typing import Any, Final
 from tipstaff.errors import InputError, PlaneError, SecretError, SigningKeyError
 from tipstaff.evidence.seal import signed
 from tipstaff.keys import PublicKey
-from tipstaff.model.noun import VERSION_CHECKPOINT, VERSION_TIME
+from tipstaff.model.noun import VERSION_CHECKPOINT, VERSION_CLAIM
 from tipstaff.model.times import timestamp
 from tipstaff.plane.approvals import shortfalls
 from tipstaff.plane.authority import Authority
@@ -233,16 +233,30 @@ class Leases:
             "leaseMs": lease,
             "events": events,
             "secrets": secrets,
-            **({"offers": OFFERS, **self._time(body)} if self._authority.shared else {}),
+            **({"offers": OFFERS, **self._proof(run, runner, body)} if self._authority.shared else {}),
         }
 
-    def _time(self, body: Json) -> Json:
-        """Sign the time for a runner that named a number which nobody used before: its own clock may be wrong."""
+    def _proof(self, run: Run, runner: Runner, body: Json) -> Json:
+        """Sign for the claim, to a runner that named a number which nobody used before.
+
+        A contract alone proves neither that its approvals were given, nor that this runner has it, nor the time.
+        """
         nonce = body.get("nonce")
         if not (isinstance(nonce, str) and NONCE.match(nonce)):
             return {}
-        said = {"version": VERSION_TIME, "nonce": nonce, "ts": timestamp(self._authority.time())}
-        return {"planeTime": signed(said, self._authority.key, "plane")}
+        said = {
+            "version": VERSION_CLAIM,
+            "nonce": nonce,
+            "ts": timestamp(self._authority.time(run)),
+            "runId": run.run_id,
+            "contractHash": run.contract_hash,
+            "attempt": run.attempt,
+            "runnerId": runner.runner_id,
+            "runnerKeyId": runner.key.key_id,
+            "eventCount": run.event_count,
+            "eventsHead": run.events_head,
+        }
+        return {"proof": signed(said, self._authority.signer(run.contract), "plane")}
 
     def _note(self, runner: Runner, body: Json, tiers: list[str] | None) -> None:
         """Write down that a runner lives, now and then."""

@@ -12,11 +12,12 @@ from typing import Any, Final
 
 import msgspec
 
-from tipstaff.canonical import canonical
+from tipstaff.canonical import canonical, digest
 from tipstaff.errors import InputError, PlaneError
 from tipstaff.evidence.approval import approve as sign_approval
+from tipstaff.evidence.seal import signed
 from tipstaff.model.decision import Requirement
-from tipstaff.model.noun import to_wire
+from tipstaff.model.noun import VERSION_ANSWER, to_wire
 from tipstaff.model.records import Place
 from tipstaff.model.times import timestamp
 from tipstaff.plane.approvals import Vouched, actor_of, checked, reason_of, refuse_useless, requirements
@@ -45,7 +46,23 @@ def ask(authority: Authority, run: Run, body: Json) -> Json:
         "answer": found.state,
         **({"approval": found.approval} if found.approval else {}),
         **({"reason": found.reason} if found.reason else {}),
+        **(_signed(authority, run, found) if authority.shared and found.state != "waiting" else {}),
     }
+
+
+def _signed(authority: Authority, run: Run, found: Question) -> Json:
+    """Sign an answer: whoever stands between the plane and a runner must not open a place."""
+    said = {
+        "version": VERSION_ANSWER,
+        "runId": run.run_id,
+        "host": found.asked.host,
+        "port": found.asked.port,
+        "rule": found.asked.rule,
+        "answer": found.state,
+        **({"approvalHash": digest(found.approval)} if found.approval else {}),
+        "ts": timestamp(authority.time(run)),
+    }
+    return {"signed": signed(said, authority.signer(run.contract), "plane")}
 
 
 def answer(authority: Authority, run_id: str, body: Json, by: Vouched = "same-uid") -> Json:

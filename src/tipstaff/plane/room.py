@@ -16,12 +16,13 @@ from tipstaff.policy.units import size
 VARIABLE: Final = "TIPSTAFF_HOME_MAX_BYTES"
 MARGIN_BYTES: Final = 16 * 1024**2  # contract, events, receipt, and the write-ahead log, which holds everything twice
 STREAMS: Final = 2
-_REMEDY: Final = "make room, for example with: tipstaff prune"
 
 
 def require_room(authority: Authority, limits: Limits) -> None:
     """Refuse a run whose receipt and output could not be kept."""
     folder = authority.store.database.path.parent
+    prune = "tipstaff plane prune" if authority.shared else "tipstaff prune"
+    remedy = f"make room, for example with: {prune}"
     try:
         found = os.statvfs(folder)
     except OSError as error:
@@ -29,13 +30,13 @@ def require_room(authority: Authority, limits: Limits) -> None:
     needed, free = STREAMS * (limits.output_bytes or 0) + MARGIN_BYTES, found.f_bavail * found.f_frsize
     if free < needed:
         message = f"the disk of {folder} has {_shown(free)} left, and a run like this needs {_shown(needed)}"
-        raise StoreError(f"{message} for its output and its receipt", hint=_REMEDY)
+        raise StoreError(f"{message} for its output and its receipt", hint=remedy)
     if found.f_files and not found.f_favail:
-        raise StoreError(f"the disk of {folder} can hold no more files", hint=_REMEDY)
+        raise StoreError(f"the disk of {folder} can hold no more files", hint=remedy)
     held, most = authority.store.size_bytes(), authority.most_home_bytes
     if held >= most:
         message = f"the home {folder} holds {_shown(held)}, and its cap is {_shown(most)}"
-        raise StoreError(message, hint=f"run: tipstaff prune, or set {VARIABLE} to more")
+        raise StoreError(message, hint=f"run: {prune}, or set {VARIABLE} to more")
 
 
 def most_home_bytes(environ: Mapping[str, str], otherwise: int = MOST_HOME_BYTES) -> int:

@@ -137,6 +137,21 @@ def test_an_approval_is_the_principals_own(make_site):
     assert (granted["actor"]["id"], granted["approval"]["assurance"]) == ("boris", "console")
 
 
+@pytest.mark.parametrize("step", ["approve", "deny"])
+def test_an_answer_is_to_the_contract_that_was_shown(make_site, step):
+    """A word on another contract than the run's is refused; on the run's own it counts."""
+    asking = {"rules": [{**ASKING["rules"][0], "approvals": {"approvers": ["boris"]}}]}
+    office = Office(make_site(policy=asking, shared=True))
+    taken = office.as_("anna").submit(REQUEST)
+    boris = office.as_("boris", "approver")
+
+    with pytest.raises(PlaneError) as refused:
+        getattr(boris, step)(taken.run_id, {"contractHash": "0" * 64})
+    assert (refused.value.status, refused.value.code) == (409, "contract_changed")
+    told = getattr(boris, step)(taken.run_id, {"contractHash": taken.contract_hash})
+    assert told["status"] == ("created" if step == "approve" else "failed")
+
+
 def test_another_ones_run_is_cancelled_only_by_those_who_may_cancel_all(office):
     """A requester stops its own runs; an admin anybody's."""
     mine, theirs = (office.as_(name).submit(REQUEST).run_id for name in ("anna", "boris"))

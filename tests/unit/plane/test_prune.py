@@ -211,13 +211,14 @@ def test_a_number_is_not_given_twice(site):
     assert ids(site) == [run_id]
 
 
-def test_a_full_home_takes_no_more_until_it_was_pruned(make_site):
+@pytest.mark.parametrize(("shared", "command"), [(False, "tipstaff prune"), (True, "tipstaff plane prune")])
+def test_a_full_home_takes_no_more_until_it_was_pruned(make_site, shared, command):
     """Above its cap the home takes no request, and says what to do; after pruning it does."""
-    site = make_site(most_home_bytes=2_000_000)
+    site = make_site(most_home_bytes=2_000_000, shared=shared)
     for _ in range(2):
         printing(site, os.urandom(1_000_000))
     journal = site.plane.journal()
-    with pytest.raises(StoreError, match=r"its cap is 1\.9 MiB; run: tipstaff prune"):
+    with pytest.raises(StoreError, match=rf"its cap is 1\.9 MiB; run: {command}, or"):
         site.plane.submit(REQUEST)
     assert site.plane.journal() == journal
     site.plane.prune(down_to_bytes=1_000_000)

@@ -165,17 +165,19 @@ def test_a_receipt_with_a_forged_checkpoint_is_not_taken(shared):
     assert refused.value.code == "receipt_invalid"
 
 
-def test_the_time_is_signed_over_the_runners_number(shared):
-    """A runner that names a number gets the plane's time, signed; an odd number gets none."""
+def test_a_claim_is_signed_over_the_runners_number(shared):
+    """A runner that names a number gets the plane's word on the claim and the time; an odd number gets none."""
     shared.submit()
     shared.submit()
-    told = shared.claim(nonce="ab" * 16, **TIERS)["planeTime"]
+    claim = shared.claim(nonce="ab" * 16, **TIERS)
+    told = claim["proof"]
     findings = Findings()
     Seal(told, "time", ("plane",), findings).check(2, "plane", PLANE.public)
 
-    assert told["nonce"] == "ab" * 16
+    assert (told["nonce"], told["runId"], told["attempt"]) == ("ab" * 16, claim["runId"], 1)
+    assert (told["eventCount"], told["eventsHead"]) == (len(claim["events"]), claim["events"][-1]["hash"])
     assert not findings.sorted()
-    assert "planeTime" not in shared.claim(nonce="XY", **TIERS)
+    assert "proof" not in shared.claim(nonce="XY", **TIERS)
 
 
 def lost(site):
