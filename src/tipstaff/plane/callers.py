@@ -6,7 +6,6 @@ the plane's.
 """
 
 from collections.abc import Iterator
-from itertools import islice
 from typing import Any, BinaryIO, Final
 
 import msgspec
@@ -27,6 +26,8 @@ from tipstaff.store.principals import Principal
 Json = dict[str, Any]
 DOOR: Final = "http"
 MOST_AT_ONCE: Final = 1000
+MOST_REQUEST_BYTES: Final = 9 * 1024**2  # a script may have 8 MiB
+MOST_MANIFEST_BYTES: Final = 32 * 1024**2
 
 
 class Caller:
@@ -96,8 +97,7 @@ class Caller:
         count = max(1, min(count, MOST_AT_ONCE))
         if before is not None:
             self._seen(before)
-        whose = None if self.may("runs:read-all") else self.principal.name
-        return reading.page(self._authority, count, before, whose, refused=refused)
+        return reading.page(self._authority, count, before, self._whose(), refused=refused)
 
     def run(self, run_id: str) -> Json:
         """Tell everything about one run."""
@@ -111,8 +111,9 @@ class Caller:
 
     def since(self, run_id: str, after: int, stdout: int, stderr: int) -> Json:
         """Tell what is new about a run."""
-        self._run(run_id)
-        return live.since(self._authority, run_id, after, stdout, stderr)
+        run = self._run(run_id)
+        wanted = (stdout, stderr) if self._may_have_content(run) else (live.BEYOND, live.BEYOND)
+        return live.since(self._authority, run_id, after, *wanted)
 
     def bundle(self, run_id: str) -> Json:
         """Give the bundle of a run."""
@@ -137,13 +138,12 @@ class Caller:
     def named(self, beginning: str, count: int) -> list[str]:
         """List ids that begin so, of what this principal may see."""
         self.require("runs:read")
-        found = (name for name in self._plane.named(beginning, MOST_AT_ONCE) if self._is_visible(name))
-        return list(islice(found, max(1, min(count, MOST_AT_ONCE))))
+        return reading.named(self._authority, beginning, max(1, min(count, MOST_AT_ONCE)), self._whose())
 
     def waiting(self) -> list[Json]:
         """List the runs that wait for people."""
         self.require("runs:read")
-        return [one for one in self._plane.waiting() if self._is_visible(one["runId"])]
+        return reading.waiting(self._authority, self._whose())
 
     def questions(self) -> list[Json]:
         """List what runs at work ask people."""
@@ -230,8 +230,11 @@ class Caller:
     def revoke_runner(self, runner_id: str) -> Json:
         """Take no more from a runner."""
         self.require("runners:manage")
-        if not self._store.runners.revoke(runner_id, self._authority.time()):
-            raise NotFoundError(f"there is no runner {runner_id[:64]!r}, or it is revoked")
+        with self._store.database.transaction(durable=True):
+            if not self._store.runners.revoke(runner_id, self._authority.time()):
+                raise NotFoundError(f"there is no runner {runner_id[:64]!r}, or it is revoked")
+            self._store.runs.let_go(runner_id)
+        self._plane.close_lost()
         return {"runnerId": runner_id, "revokedAt": timestamp(self._authority.time())}
 
     def drain_runner(self, runner_id: str, *, drain: bool) -> Json:
@@ -248,6 +251,7 @@ class Caller:
         """Write into a request who asks, and take out what only a site or a host of its own can say."""
         if type(request) is not dict:
             raise InputError("there is no `request`, or it is no object")
+        _refuse_long(request)
         said = {name: item for name, item in request.items() if name not in {"tool", "toolEffect"}}
         if type(files := said.get("files")) is dict and files.get("captured"):
             # Where it was captured is a place of the requester's machine: it says nothing here.
@@ -272,16 +276,16 @@ class Caller:
         return msgspec.convert({"authenticated": self.principal.name, "authenticatedKind": self.principal.kind}, Facts)
 
     def _run(self, run_id: str) -> Run:
-        self.require("runs:read")
-        run = self._store.runs.get(run_id)
-        if run.principal != self.principal.name and not self.may("runs:read-all"):
-            raise NotFoundError(f"there is no run {run_id[:64]!r}", hint="see: tipstaff history")
-        return run
+        self._seen(run_id)  # before it is read: of another's, not even that it is pruned is told
+        return self._store.runs.get(run_id)
 
     def _refuse_content(self, run: Run) -> None:
         """Refuse the content of a run to whoever may only look at its papers."""
-        if run.principal != self.principal.name:
+        if not self._may_have_content(run):
             self.require("blobs:read-all")
+
+    def _may_have_content(self, run: Run) -> bool:
+        return run.principal == self.principal.name or self.may("blobs:read-all")
 
     def _seen(self, name: str) -> None:
         self.require("runs:read")
@@ -292,12 +296,24 @@ class Caller:
         if self.may("runs:read-all"):
             return True
         refusal = self._store.refusals.get(name)
-        if refusal is not None:
-            return bool(refusal["principal"] == self.principal.name)
-        try:
-            return self._store.runs.get(name).principal == self.principal.name
-        except NotFoundError:
-            return False
+        whose = refusal["principal"] if refusal is not None else self._store.runs.principal_of(name)
+        return bool(whose == self.principal.name)
+
+    def _whose(self) -> str | None:
+        """Say of whom this principal may see runs; None: of everybody."""
+        return None if self.may("runs:read-all") else self.principal.name
+
+
+def _refuse_long(request: Json) -> None:
+    """Refuse a request that would be carried around and read for as long as its run is kept."""
+    try:
+        whole = len(msgspec.json.encode(request))
+        workspace = len(msgspec.json.encode(request.get("workspace")))
+    except (ValueError, TypeError, RecursionError) as error:
+        raise InputError("the request is not JSON") from error
+    if whole - workspace > MOST_REQUEST_BYTES or workspace > MOST_MANIFEST_BYTES:
+        message = f"a request is at most {MOST_REQUEST_BYTES} bytes, and its workspace's manifest {MOST_MANIFEST_BYTES}"
+        raise PlaneError(message, status=413, code="request_too_large")
 
 
 def _reason(body: Json) -> Json:

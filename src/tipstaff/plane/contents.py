@@ -12,11 +12,14 @@ from typing import Any, BinaryIO, Final
 from tipstaff.errors import InputError, NotFoundError, PlaneError
 from tipstaff.plane.authority import Authority
 from tipstaff.plane.contract import blobs_of_manifest
+from tipstaff.plane.room import refuse_full
 from tipstaff.store import Run
 
 Json = dict[str, Any]
 MOST_INLINE_BYTES: Final = 64 * 1024
 MOST_INLINE: Final = 1024 * 1024
+LOOK_BYTES: Final = 8 * 1024**2  # between one look at the disk and the next
+MOST_UNUSED_BYTES: Final = 8 * 1024**3
 
 
 class OwnedWriter:
@@ -25,10 +28,20 @@ class OwnedWriter:
     def __init__(self, authority: Authority, owner: str) -> None:
         self._authority = authority
         self._owner = owner
+        self._unused = authority.store.blobs.unused_of(owner)
+        self._written = 0
+        self._looked_at = -LOOK_BYTES
         self._writer = authority.store.blobs.writer()
 
     def write(self, chunk: bytes) -> None:
-        """Take some more bytes."""
+        """Take some more bytes, as long as there is room for them."""
+        self._written += len(chunk)
+        if self._written - self._looked_at >= LOOK_BYTES:
+            self._looked_at = self._written
+            refuse_full(self._authority, self._written)
+        if self._unused + self._written > MOST_UNUSED_BYTES:
+            message = f"{self._owner!r} has brought {MOST_UNUSED_BYTES} bytes that no run names"
+            raise PlaneError(message, status=413, code="too_much", reasons=("they are removed after a day",))
         self._writer.write(chunk)
 
     def finish(self) -> str:

@@ -2,18 +2,22 @@
 
 from base64 import b64decode
 from binascii import Error
+from itertools import islice
 from typing import Any, Final
 
 from tipstaff.errors import InputError, PlaneError
 from tipstaff.plane.authority import Authority
 from tipstaff.plane.leases import cancel_of
 from tipstaff.store import Run
+from tipstaff.store.live import AT_ONCE
 
 Json = dict[str, Any]
 STREAMS: Final = ("stdout", "stderr")
 MOST_CHUNK_BYTES: Final = 256 * 1024
 CLOSED: Final = ("none", "metadata-only")  # under these disclosures no output leaves a runner
 LOG: Final = "session-log"
+BEYOND: Final = 2**53  # no stream has so many bytes
+MOST_EVENTS: Final = 500  # in one answer
 
 
 def take(authority: Authority, run: Run, body: Json) -> Json:
@@ -43,10 +47,13 @@ def since(authority: Authority, run_id: str, after: int, stdout: int, stderr: in
         for stream, start in starts
         for at, data in authority.store.live.since(run_id, stream, start)
     ]
+    events = list(islice(authority.store.runs.events(run_id, after), MOST_EVENTS + 1))
+    more = len(events) > MOST_EVENTS or len(output) >= AT_ONCE
     told: Json = {
-        "events": list(authority.store.runs.events(run_id, after)),
+        "events": events[:MOST_EVENTS],
         "output": output,
         "status": run.state,
-        "ended": not run.open,
+        "ended": not run.open and not more,
+        **({"more": True} if more else {}),  # there is more to be asked for at once
     }
     return {**told, "position": authority.store.runs.position(run)} if run.state == "created" else told

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from hashlib import sha256
 from typing import Any, Final
 
-from tipstaff.errors import InputError, NotFoundError, PlaneError
+from tipstaff.errors import InputError, NotFoundError, PlaneError, SigningKeyError
 from tipstaff.keys import PublicKey
 from tipstaff.model.times import timestamp
 from tipstaff.plane.authority import Authority
@@ -125,6 +125,7 @@ class Enrolment:
                 raise PlaneError(f"this enrolment token is for the pool {bound!r}", status=403, code="other_pool")
             if used_by is not None and not self._is_same(used_by, pem, pool):
                 raise PlaneError("this enrolment token was used before", status=401, code="enroll_token")
+            self._refuse_known(pem, pool, used_by)
             enrolled = self._leases.enroll(pem, pool)
             self._store.enroll_tokens.use(token_hash, enrolled["runnerId"])
         key = self._authority.key.public
@@ -133,7 +134,15 @@ class Enrolment:
     def _is_same(self, runner_id: str, pem: str, pool: str) -> bool:
         """Say whether a runner asks again, having lost the answer."""
         known = self._store.runners.get(runner_id)
-        return known is not None and known.pool == pool and known.key == PublicKey.parse(pem)
+        return known is not None and known.pool == pool and known.key == _key(pem)
+
+    def _refuse_known(self, pem: str, pool: str, used_by: str | None) -> None:
+        """Refuse a key that is enrolled already: keys are public, and who names one need not have it."""
+        known = self._store.runners.known(_key(pem), pool)
+        if known is not None and known != used_by:
+            message = "a runner with this key is enrolled already"
+            reasons = ("enrol with a new key: in an empty data directory",)
+            raise PlaneError(message, status=409, code="runner_exists", reasons=reasons)
 
 
 def spelled(principal: Principal) -> Json:
@@ -146,6 +155,13 @@ def spelled(principal: Principal) -> Json:
         "createdAt": timestamp(principal.created_at),
     }
     return told if principal.revoked_at is None else {**told, "revokedAt": timestamp(principal.revoked_at)}
+
+
+def _key(pem: str) -> PublicKey:
+    try:
+        return PublicKey.parse(pem)
+    except SigningKeyError as error:
+        raise InputError(f"the runner's key cannot be used: {error.message}") from error
 
 
 def _digest(token: str) -> str:

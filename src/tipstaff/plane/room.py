@@ -18,6 +18,14 @@ MARGIN_BYTES: Final = 16 * 1024**2  # contract, events, receipt, and the write-a
 STREAMS: Final = 2
 
 
+def refuse_full(authority: Authority, coming_bytes: int) -> None:
+    """Refuse content that the disk, or the home's cap, does not hold."""
+    require_room(authority, Limits(output_bytes=0))
+    held, most = authority.store.size_bytes() + coming_bytes, authority.most_home_bytes
+    if held >= most:
+        raise StoreError(f"the home would hold {_shown(held)}, and its cap is {_shown(most)}")
+
+
 def require_room(authority: Authority, limits: Limits) -> None:
     """Refuse a run whose receipt and output could not be kept."""
     folder = authority.store.database.path.parent

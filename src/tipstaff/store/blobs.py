@@ -19,13 +19,16 @@ IN_ROW: Final = 64 * 1024  # bytes: a file of its own costs a sync, a row rides 
 PART: Final = ".part"
 # `touched` is the newest run at that time: with it, whoever removes what is not used can tell what is too new to judge.
 _KEEP: Final = (
-    "INSERT INTO blobs VALUES (?, ?, ?, coalesce((SELECT seq FROM sqlite_sequence WHERE name = 'runs'), 0))"
-    " ON CONFLICT (hash) DO UPDATE SET touched = excluded.touched WHERE touched < excluded.touched"
+    "INSERT INTO blobs (hash, bytes, content, touched, touched_at)"
+    " VALUES (?, ?, ?, coalesce((SELECT seq FROM sqlite_sequence WHERE name = 'runs'), 0), unixepoch())"
+    " ON CONFLICT (hash) DO UPDATE SET touched = excluded.touched, touched_at = excluded.touched_at"
+    " WHERE touched < excluded.touched OR touched_at < excluded.touched_at"
 )
 _UNUSED: Final = (
-    "touched < coalesce((SELECT seq FROM sqlite_sequence WHERE name = 'runs'), 0)"
+    "(touched < coalesce((SELECT seq FROM sqlite_sequence WHERE name = 'runs'), 0)"
     " AND touched < (SELECT coalesce(min(number), 9e18) FROM runs"
     " WHERE state NOT IN ('completed', 'failed', 'cancelled'))"
+    " OR touched_at < unixepoch() - 86400)"  # what nothing names after a day, nothing will name
     " AND NOT EXISTS (SELECT 1 FROM uses WHERE uses.hash = blobs.hash)"
 )
 
@@ -141,6 +144,15 @@ class Blobs:
     def own(self, owner: str, digest: str) -> None:
         """Say who brought a blob."""
         self._database.run("INSERT OR IGNORE INTO blob_owners VALUES (?, ?)", digest, owner)
+
+    def unused_of(self, owner: str) -> int:
+        """Say how many bytes somebody brought that nothing names."""
+        row = self._database.one(
+            "SELECT coalesce(sum(bytes), 0) FROM blob_owners JOIN blobs USING (hash)"
+            " WHERE owner = ? AND NOT EXISTS (SELECT 1 FROM uses WHERE uses.hash = blobs.hash)",
+            owner,
+        )
+        return int(row[0])
 
     def is_owned(self, owner: str, digest: str) -> bool:
         """Say whether somebody brought this very blob, and it is there."""

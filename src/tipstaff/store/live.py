@@ -12,6 +12,7 @@ from tipstaff.store.database import Database
 
 Json = dict[str, Any]
 MOST_LIVE_BYTES: Final = 1024 * 1024  # of one stream; the oldest goes first
+AT_ONCE: Final = 16  # pieces that are given to a watcher in one answer
 FIRST_LIVE_BYTES: Final = 256 * 1024  # but these stay: whoever comes late begins at the beginning
 
 
@@ -22,18 +23,25 @@ class Live:
         self._database = database
 
     def add(self, run_id: str, stream: str, start: int, data: bytes) -> None:
-        """Keep some output that begins at byte `start` of its stream; what was there before stays."""
-        self._database.run("INSERT OR IGNORE INTO live VALUES (?, ?, ?, ?)", run_id, stream, start, data)
+        """Keep some output that begins at byte `start` of its stream; what is not behind the rest is passed over."""
+        row = self._database.one(
+            "SELECT start + length(data) FROM live WHERE run_id = ? AND stream = ? ORDER BY start DESC LIMIT 1",
+            run_id, stream,
+        )  # fmt: skip
+        if row is not None and start < row[0]:
+            return
+        self._database.run("INSERT INTO live VALUES (?, ?, ?, ?)", run_id, stream, start, data)
         oldest = start + len(data) - MOST_LIVE_BYTES
         if oldest > 0:
             gone = "DELETE FROM live WHERE run_id = ? AND stream = ? AND start >= ? AND start < ?"
             self._database.run(gone, run_id, stream, FIRST_LIVE_BYTES, oldest)
 
     def since(self, run_id: str, stream: str, start: int) -> list[tuple[int, bytes]]:
-        """List what is there from byte `start` on; there may be gaps."""
+        """List what is there from byte `start` on, not too much at once; there may be gaps."""
         rows = self._database.all(
-            "SELECT start, data FROM live WHERE run_id = ? AND stream = ? AND start + length(data) > ? ORDER BY start",
-            run_id, stream, start,
+            "SELECT start, data FROM live WHERE run_id = ? AND stream = ? AND start + length(data) > ?"
+            " ORDER BY start LIMIT ?",
+            run_id, stream, start, AT_ONCE,
         )  # fmt: skip
         return [(max(at, start), bytes(data)[max(0, start - at) :]) for at, data in rows]
 

@@ -63,12 +63,13 @@ class Refusals:
         row = self._database.one("SELECT ts, number FROM refusals WHERE refusal_id = ?", refusal_id)
         return (row[0], row[1]) if row else None
 
-    def beginning(self, text: str, count: int) -> list[str]:
-        """List the ids of such refusals that begin with `text`."""
+    def beginning(self, text: str, count: int, principal: str | None = None) -> list[str]:
+        """List the ids of such refusals that begin with `text`; of all, or of one requester."""
+        whose = "" if principal is None else " AND json_extract(CAST(document AS TEXT), '$.principal') = ?"
         rows = self._database.all(
-            "SELECT refusal_id FROM refusals WHERE run_id IS NULL AND substr(refusal_id, 1, ?) = ?"
+            f"SELECT refusal_id FROM refusals WHERE run_id IS NULL AND substr(refusal_id, 1, ?) = ?{whose}"  # noqa: S608 - our own words
             " ORDER BY refusal_id LIMIT ?",
-            len(text), text, count,
+            len(text), text, *(() if principal is None else (principal,)), count,
         )  # fmt: skip
         return [row[0] for row in rows]
 

@@ -89,6 +89,16 @@ class Runners:
         row = self._database.one("SELECT public_key_pem FROM runners WHERE runner_id = ?", runner_id)
         return PublicKey.parse(row[0]) if row else None
 
+    def is_revoked(self, runner_id: str) -> bool:
+        """Say whether nothing more is taken from a runner."""
+        row = self._database.one("SELECT revoked_at FROM runners WHERE runner_id = ?", runner_id)
+        return row is None or row[0] is not None
+
+    def known(self, key: PublicKey, pool: str) -> str | None:
+        """Give the runner that has this key in this pool, also one that is revoked."""
+        row = self._database.one("SELECT runner_id FROM runners WHERE public_key_pem = ? AND pool = ?", key.pem, pool)
+        return row[0] if row else None
+
     def revoke(self, runner_id: str, now: int) -> bool:
         """Take no more claims from a runner."""
         with self._database.transaction():

@@ -169,9 +169,23 @@ class Runs:
             now,
         )
 
-    def asking(self) -> list[Run]:
-        """List the runs that wait for people, oldest first."""
-        return self._select("state = 'awaiting_approval' ORDER BY number")
+    def asking(self, principal: str | None = None) -> list[Run]:
+        """List the runs that wait for people, oldest first; of all requesters, or of one."""
+        if principal is None:
+            return self._select("state = 'awaiting_approval' ORDER BY number")
+        return self._select("state = 'awaiting_approval' AND principal = ? ORDER BY number", principal)
+
+    def let_go(self, runner_id: str) -> None:
+        """End the leases of a runner: whoever closes what is lost closes its runs next."""
+        self._database.run(
+            "UPDATE runs SET lease_until = 0 WHERE runner_id = ? AND state IN ('claimed', 'provisioning', 'running')",
+            runner_id,
+        )
+
+    def principal_of(self, run_id: str) -> str | None:
+        """Say whose a run is; None where there is none."""
+        row = self._database.one("SELECT principal FROM runs WHERE run_id = ?", run_id)
+        return row[0] if row else None
 
     def held_by(self, runner_id: str) -> list[str]:
         """List the runs that a runner has."""
@@ -254,11 +268,12 @@ class Runs:
         row = self._database.one("SELECT created_at, number FROM runs WHERE run_id = ?", run_id)
         return (row[0], row[1]) if row else None
 
-    def beginning(self, text: str, count: int) -> list[str]:
-        """List the ids that begin with `text`."""
+    def beginning(self, text: str, count: int, principal: str | None = None) -> list[str]:
+        """List the ids that begin with `text`; of all requesters, or of one."""
+        whose = "" if principal is None else " AND principal = ?"
         rows = self._database.all(
-            "SELECT run_id FROM runs WHERE run_id >= ? AND substr(run_id, 1, ?) = ? ORDER BY run_id LIMIT ?",
-            text, len(text), text, count,
+            f"SELECT run_id FROM runs WHERE run_id >= ? AND substr(run_id, 1, ?) = ?{whose} ORDER BY run_id LIMIT ?",  # noqa: S608 - our own words
+            text, len(text), text, *(() if principal is None else (principal,)), count,
         )  # fmt: skip
         return [row[0] for row in rows]
 

@@ -5,7 +5,7 @@ from hashlib import sha256
 import pytest
 
 from tests.unit.plane.embedded import ASKING, carry_out, follow, materialized
-from tipstaff.errors import InputError, NotFoundError, PlaneError
+from tipstaff.errors import InputError, NotFoundError, PlaneError, StoreError
 from tipstaff.plane import Queued, Refused, Waiting
 
 COMMAND = {"kind": "argv", "command": "make", "args": ["test"]}
@@ -230,6 +230,37 @@ def test_what_is_new_is_told_from_where_somebody_was(office):
     assert [link["seq"] for link in told["events"]] == [3]
     assert (told["status"], told["ended"]) == ("running", False)
     assert office.as_("anna").since(run_id, 99, 10, 0)["output"] == []
+
+
+def test_an_approver_follows_without_output(office):
+    """Whoever may not have a run's output does not get it while it runs either."""
+    run_id = office.as_("anna").submit(REQUEST).run_id
+    claim = office.site.claim(**TIERS)
+    office.plane.print(claim["claimToken"], {"stream": "stdout", "offset": 0, "data": "aGVsbG8="})
+
+    assert office.as_("boss", "approver").since(run_id, 0, 0, 0)["output"] == []
+    assert len(office.as_("boss", "approver").since(run_id, 0, 0, 0)["events"]) == 3
+    assert len(office.as_("anna").since(run_id, 0, 0, 0)["output"]) == 1
+
+
+def test_a_request_is_bounded(office):
+    """What would be carried around for as long as the run is kept has a size."""
+    with pytest.raises(PlaneError, match="at most"):
+        office.as_("anna").submit({**REQUEST, "purpose": "x" * 10 * 1024**2})
+    assert office.as_("anna").submit({**REQUEST, "purpose": "x" * 1000}).run_id
+
+
+def test_a_home_that_is_full_takes_no_content(make_site):
+    """Content is held against the cap like everything else."""
+    office = Office(make_site(shared=True, most_home_bytes=40 * 1024**2))
+    writer = office.as_("anna").blob_writer()
+    with pytest.raises(StoreError, match="cap"):
+        for _ in range(64):
+            writer.write(bytes(1024**2))
+    writer.discard()
+    small = office.as_("anna").blob_writer()
+    small.write(b"little")
+    assert small.finish()
 
 
 def test_output_stays_inside_under_a_closed_disclosure(office):

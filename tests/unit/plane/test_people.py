@@ -129,3 +129,12 @@ def test_the_planes_own_key_does_not_enrol(shared, people):
     with pytest.raises((InputError, SigningKeyError)):
         shared.plane.enroll_by_token({"enrollToken": token, "publicKeyPem": "no key", "pool": "default"})
     assert enroll(shared, token, STRANGER)["runnerId"]
+
+
+def test_a_key_that_is_enrolled_is_not_enrolled_again(shared, people):
+    """Keys are public: whoever names another runner's gets neither its id nor its token."""
+    enroll(shared, people.enroll_token(None, 60)["token"], STRANGER)
+
+    with pytest.raises(PlaneError) as refused:
+        enroll(shared, people.enroll_token(None, 60)["token"], STRANGER)
+    assert (refused.value.status, refused.value.code) == (409, "runner_exists")

@@ -5,7 +5,17 @@ import base64
 import msgspec
 import pytest
 
-from tests.unit.plane.embedded import COMPLETED, PLANE, Embedded, carry_out, executed, follow, materialized, receipt
+from tests.unit.plane.embedded import (
+    COMPLETED,
+    PLANE,
+    STRANGER,
+    Embedded,
+    carry_out,
+    executed,
+    follow,
+    materialized,
+    receipt,
+)
 from tests.unit.policy.conftest import open_policy
 from tipstaff.errors import InputError, NotFoundError, PlaneError
 from tipstaff.evidence import verify
@@ -304,13 +314,80 @@ def test_live_output_is_bounded_and_goes_when_the_run_has_ended(shared):
     part = base64.b64encode(b"x" * 65_536).decode()
     for number in range(40):
         shared.plane.print(claim["claimToken"], {"stream": "stdout", "offset": number * 65_536, "data": part})
-    held = shared.store.live.since(run_id, "stdout", 0)
+    begun = shared.store.live.since(run_id, "stdout", 0)
+    newest = shared.store.live.since(run_id, "stdout", 39 * 65_536)
+    (held,) = shared.store.database.one("SELECT sum(length(data)) FROM live")
     carry_out(shared, claim)
 
-    assert sum(len(data) for _, data in held) <= (1024 + 256) * 1024
-    assert held[0][0] == 0
-    assert held[-1][0] == 39 * 65_536
+    assert held <= (1024 + 256) * 1024
+    assert (begun[0][0], newest[-1][0]) == (0, 39 * 65_536)
     assert shared.store.live.since(run_id, "stdout", 0) == []
+
+
+def test_output_that_overlaps_is_passed_over(shared):
+    """A runner cannot pile output up by sending the same bytes again from a little further on."""
+    shared.submit()
+    claim = shared.claim(**TIERS)
+    for offset in range(50):
+        shared.plane.print(claim["claimToken"], {"stream": "stdout", "offset": offset, "data": "aGVsbG8="})
+
+    assert shared.store.database.one("SELECT count(*) FROM live")[0] == 10
+
+
+def test_a_revoked_runner_holds_nothing_any_more(shared):
+    """What it had is lost at once, and its claims are void; another runner's go on."""
+    token = shared.plane.people.issue("root", "admin")["token"]
+    run_id, kept = shared.submit(), shared.submit()
+    mine = shared.plane.enroll(STRANGER.public.pem, "default")
+    claim = shared.claim(runnerToken=mine["runnerToken"], **TIERS)
+    other = shared.claim(**TIERS)
+    shared.plane.append(claim["claimToken"], follow(claim, [materialized(claim)], shared.clock()), release=True)
+    shared.plane.caller(token).revoke_runner(mine["runnerId"])
+
+    assert (claim["runId"], other["runId"]) == (run_id, kept)
+    assert shared.plane.status(run_id) == "failed"
+    with pytest.raises(PlaneError):
+        shared.plane.renew(claim["claimToken"])
+    assert carry_out(shared, other)["status"] == "completed"
+
+
+def test_a_lease_is_not_prolonged_for_ever(shared):
+    """Behind a run's own time, and the time for contents to come and go, renewals give nothing more."""
+    run_id = shared.submit(limits={"timeMs": 1000})
+    claim = shared.claim(**TIERS)
+    token, most = claim["claimToken"], 1000 + 1_800_000
+    for _ in range(60):
+        shared.clock.now += LEASE_MS // 2
+        token = shared.plane.renew(token)["claimToken"]
+    shared.clock.now += 2 * LEASE_MS
+
+    assert shared.store.runs.get(run_id).lease_until <= shared.store.runs.get(run_id).plane_time + most
+    assert [one["how"] for one in shared.plane.close_lost()] == ["requeued"]
+
+
+def test_a_run_that_is_to_be_stopped_is_not_held_on_to(shared):
+    """After a cancellation a lease ends when it would have ended, whatever the runner says."""
+    shared.submit()
+    claim = shared.claim(**TIERS)
+    shared.plane.cancel(claim["runId"], {"actor": {"kind": "human", "id": "anna"}})
+    shared.clock.now += LEASE_MS // 2
+    told = shared.plane.renew(claim["claimToken"])
+    shared.clock.now += LEASE_MS // 2 + 1
+
+    assert told["cancel"]["id"] == "anna"
+    assert told["leaseMs"] <= LEASE_MS // 2
+    assert [one["how"] for one in shared.plane.close_lost()] == ["lost"]
+
+
+def test_renewing_again_gives_the_same_token(shared):
+    """Whoever lost the answer gets it again, and does not take the lease from itself."""
+    shared.submit()
+    claim = shared.claim(**TIERS)
+    second = shared.plane.renew(claim["claimToken"])["claimToken"]
+
+    assert shared.plane.renew(claim["claimToken"])["claimToken"] == second
+    claim["claimToken"] = second
+    assert carry_out(shared, claim)["status"] == "completed"
 
 
 def test_whoever_waits_is_woken(make_site):

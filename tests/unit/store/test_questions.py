@@ -78,7 +78,11 @@ def test_a_store_of_the_first_schema_is_brought_forward(tmp_path, run_id):
         file.execute(f"DROP INDEX {index}")
     for table in ("questions", "principals", "enroll_tokens", "blob_owners", "live", "attachments", "turns"):
         file.execute(f"DROP TABLE {table}")
-    for column in ("runs DROP COLUMN turn", *(f"runners DROP COLUMN {one}" for one in NEW_OF_RUNNERS)):
+    for column in (
+        "runs DROP COLUMN turn",
+        "blobs DROP COLUMN touched_at",
+        *(f"runners DROP COLUMN {one}" for one in NEW_OF_RUNNERS),
+    ):
         file.execute(f"ALTER TABLE {column}")
     file.execute("PRAGMA user_version=1")
     file.commit()

@@ -73,7 +73,8 @@ class _Following:
                     yield told or b": still here\n\n"
                 if news["ended"] or bell.closed:
                     return
-                await heard(event, LOOK_SECONDS)
+                if not news.get("more"):
+                    await heard(event, LOOK_SECONDS)
                 try:
                     news = await self._exchange.ask(self._look)
                 except TipstaffError as error:

@@ -28,6 +28,8 @@ CREATE TABLE blob_owners (                -- who brought a blob: a principal by 
     owner TEXT NOT NULL,
     PRIMARY KEY (hash, owner)
 ) WITHOUT ROWID;
+CREATE INDEX blobs_of ON blob_owners (owner);
+ALTER TABLE blobs ADD COLUMN touched_at INTEGER NOT NULL DEFAULT 0;  -- seconds since 1970, when it was last kept
 CREATE TRIGGER blob_unowned AFTER DELETE ON blobs BEGIN
     DELETE FROM blob_owners WHERE hash = OLD.hash;
 END;
