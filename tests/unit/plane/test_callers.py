@@ -255,8 +255,7 @@ def test_a_home_that_is_full_takes_no_content(make_site):
     office = Office(make_site(shared=True, most_home_bytes=40 * 1024**2))
     writer = office.as_("anna").blob_writer()
     with pytest.raises(StoreError, match="cap"):
-        for _ in range(64):
-            writer.write(bytes(1024**2))
+        writer.write(bytes(64 * 1024**2))
     writer.discard()
     small = office.as_("anna").blob_writer()
     small.write(b"little")

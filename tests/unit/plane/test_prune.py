@@ -211,16 +211,23 @@ def test_a_number_is_not_given_twice(site):
     assert ids(site) == [run_id]
 
 
-@pytest.mark.parametrize(("shared", "command"), [(False, "tipstaff prune"), (True, "tipstaff plane prune")])
-def test_a_full_home_takes_no_more_until_it_was_pruned(make_site, shared, command):
+def test_a_full_home_takes_no_more_until_it_was_pruned(make_site):
     """Above its cap the home takes no request, and says what to do; after pruning it does."""
-    site = make_site(most_home_bytes=2_000_000, shared=shared)
+    site = make_site(most_home_bytes=2_000_000)
     for _ in range(2):
         printing(site, os.urandom(1_000_000))
     journal = site.plane.journal()
-    with pytest.raises(StoreError, match=rf"its cap is 1\.9 MiB; run: {command}, or"):
+    with pytest.raises(StoreError, match=r"its cap is 1\.9 MiB; run: tipstaff prune"):
         site.plane.submit(REQUEST)
     assert site.plane.journal() == journal
     site.plane.prune(down_to_bytes=1_000_000)
 
     assert carry_out(site, (site.submit(), site.claim())[1])["status"] == "completed"
+
+
+@pytest.mark.parametrize(("shared", "command"), [(False, "tipstaff prune"), (True, "tipstaff plane prune")])
+def test_a_full_home_says_which_command_makes_room(make_site, shared, command):
+    """One's own home and a plane's are pruned by different commands; with room enough both take the request."""
+    with pytest.raises(StoreError, match=f"; run: {command}, or set"):
+        make_site(most_home_bytes=1, shared=shared).plane.submit(REQUEST)
+    make_site(shared=shared).plane.submit(REQUEST)

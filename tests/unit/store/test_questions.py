@@ -78,11 +78,8 @@ def test_a_store_of_the_first_schema_is_brought_forward(tmp_path, run_id):
         file.execute(f"DROP INDEX {index}")
     for table in ("questions", "principals", "enroll_tokens", "blob_owners", "live", "attachments", "turns"):
         file.execute(f"DROP TABLE {table}")
-    for column in (
-        "runs DROP COLUMN turn",
-        "blobs DROP COLUMN touched_at",
-        *(f"runners DROP COLUMN {one}" for one in NEW_OF_RUNNERS),
-    ):
+    new = ["runs DROP COLUMN turn", "blobs DROP COLUMN touched_at"]
+    for column in new + [f"runners DROP COLUMN {one}" for one in NEW_OF_RUNNERS]:
         file.execute(f"ALTER TABLE {column}")
     file.execute("PRAGMA user_version=1")
     file.commit()
