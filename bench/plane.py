@@ -218,7 +218,7 @@ def _cpu(pid: int) -> float:
 
 
 def _said(arguments: list[str], **environ: str) -> str:
-    done = subprocess.run([PROGRAM, *arguments], env={**os.environ, **environ}, capture_output=True, check=True)  # noqa: S603 - ours
+    done = subprocess.run([PROGRAM, *arguments], env={**os.environ, **environ}, capture_output=True, check=True)  # noqa: S603 - a program of ours
     return done.stdout.decode().strip()
 
 
@@ -226,7 +226,7 @@ def _said(arguments: list[str], **environ: str) -> str:
 def _started(arguments: list[str], ready: str) -> "Iterator[tuple[subprocess.Popen[str], str]]":
     """Start one of our programs, wait for its first line on a stream, and stop it at the end."""
     quiet: Json = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
-    with subprocess.Popen([PROGRAM, *arguments], text=True, **{**quiet, ready: subprocess.PIPE}) as process:  # noqa: S603 - ours
+    with subprocess.Popen([PROGRAM, *arguments], text=True, **{**quiet, ready: subprocess.PIPE}) as process:  # noqa: S603 - a program of ours
         stream = getattr(process, ready)
         try:
             yield process, stream.readline()

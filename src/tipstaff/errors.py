@@ -14,7 +14,8 @@
     └── PlaneError          the plane does not take a step of the protocol
 
 A room may have a narrower kind of one for itself, with more to say: `GitError`, `DivergedError`, `NotAppliedError`,
-`UnprovenError`.
+`UnprovenError`, and, of `PlaneError`, `UnreachableError` (the same may be asked again) and `ForeignContractError` (not
+a contract of this runner's plane).
 A message is one sentence: what is wrong, which value, and what to do next. A refusal by policy is not
 an error but a value (`Decision`); a failed verification is not an error but a `Report`.
 """

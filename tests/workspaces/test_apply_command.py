@@ -116,6 +116,20 @@ def test_hazards_are_refused_without_a_terminal(site):
     assert seen(site.folder) == HAZARDOUS
 
 
+def test_what_the_host_would_obey_is_put_back_only_if_it_is_agreed_to(site):
+    """A file that the host would obey, and that a run deleted, comes back by --revert only if it is accepted."""
+    was: Tree = {**WAS, b".envrc": Thing(b"export OLD=1\n")}
+    fill(site.folder, was)
+    leave(site.home, site.folder, was, WAS)
+    assert site.said("apply", "last")[0] == 0
+
+    code, _, err = site.said("apply", "last", "--revert")
+    assert (code, seen(site.folder)) == (126, WAS)
+    assert "nothing was put back" in err
+    assert site.said("apply", "last", "--revert", "--accept", ".envrc")[0] == 0
+    assert seen(site.folder) == was
+
+
 def test_accepting_what_is_not_in_the_change_is_an_error(site):
     """The option --accept counts only for names that the run changed."""
     leave(site.home, site.folder, WAS, HAZARDOUS)

@@ -1,5 +1,6 @@
 """What was brought can be taken away: after minutes, after a crash, and never over what somebody did since."""
 
+import json
 import signal
 import subprocess
 import sys
@@ -8,10 +9,10 @@ from pathlib import Path
 import pytest
 
 from tests.unit.workspace.bringing import BECOMES, RUN, WAS, Thing, bring, fill, planned, ran, revert, seen
-from tipstaff.errors import BusyError, StoreError
+from tipstaff.errors import BusyError, InputError, RefusedError, StoreError
 from tipstaff.workspace.apply.choosing import Selection, plan_apply
 from tipstaff.workspace.apply.divergence import DivergedError
-from tipstaff.workspace.apply.undo import forget_missing, held, is_recorded
+from tipstaff.workspace.apply.undo import forget_missing, held, is_recorded, refuse_hazards
 from tipstaff.workspace.apply.writing import NotAppliedError
 from tipstaff.workspace.beneath import Beneath
 
@@ -318,3 +319,100 @@ def test_a_plan_after_a_crash_sees_the_staging_folder_gone(root, tmp_path):
 
     assert list(folder.glob(".tipstaff-apply-*")) == []
     assert planned(ran(WAS, BECOMES), folder).conflicts == []
+
+
+@pytest.mark.parametrize("name", ["../repository/doc", "/srv/doc", "run_1", "", RUN + "/..", RUN + "\n"])
+def test_only_a_whole_id_names_a_record(tmp_path, name):
+    """A run id that is a path, or no id, finds no record, holds none and makes no folder; a whole one does."""
+    for act in (
+        lambda: is_recorded(tmp_path / "applied", name, "/x"),
+        held(tmp_path / "applied", name, "/x").__enter__,
+    ):
+        with pytest.raises(InputError, match="is not the id of a run"):
+            act()
+
+    assert not (tmp_path / "applied").exists()
+    assert not is_recorded(tmp_path / "applied", RUN, "/x")
+
+
+@pytest.mark.parametrize("state", ["applied", "applying"])
+@pytest.mark.parametrize("same", [True, False])
+def test_a_record_of_another_folder_is_not_believed(tmp_path, state, same):
+    """A record that speaks of another folder than the one at hand undoes nothing in it; its own, it does."""
+    folder = fill(tmp_path / "target", WAS)
+    bring(ran(WAS, BECOMES), folder, tmp_path)
+    rewrite(tmp_path, lambda told: {**told, **unfinished(told, state), "target": told["target"] if same else "/other"})
+    undo = revert if state == "applied" else lambda _, home: recover(home)
+
+    if same:
+        undo(folder, tmp_path)
+    else:
+        with pytest.raises(StoreError, match="is of /other, and not of"):
+            undo(folder, tmp_path)
+
+    assert seen(folder) == (WAS if same else BECOMES)
+
+
+def rewrite(room: Path, change) -> None:
+    """Change what a record says."""
+    (path,) = (room / "applied").rglob("record.json")
+    path.write_text(json.dumps(change(json.loads(path.read_text()))))
+
+
+def unfinished(told, state):
+    """Say that a record was left half-way."""
+    return {"state": "applying", "pending": told["steps"], "steps": []} if state == "applying" else {}
+
+
+@pytest.mark.parametrize("name", [".git/hooks/pre-commit", "sub/.GIT/config", "plain/file"])
+@pytest.mark.parametrize("state", ["applied", "applying"])
+def test_nothing_is_put_into_a_git_directory(tmp_path, name, state):
+    """A record that speaks of a git directory is not ours, and none of it is done; any other name is put back."""
+    folder = fill(tmp_path / "target", WAS)
+    bring(ran(WAS, {**WAS, b"a": Thing(b"is a\n")}), folder, tmp_path)
+
+    def forged(told):
+        (step,) = told["steps"]
+        more = {**told, "steps": [step, {**step, "path": name, "status": "deleted", "contentHash": "0" * 64}]}
+        return {**more, **unfinished(more, state)}
+
+    rewrite(tmp_path, forged)
+    undo = revert if state == "applied" else lambda _, home: recover(home)
+
+    if ".git" in name.lower():
+        with pytest.raises(StoreError, match="in a git directory"):
+            undo(folder, tmp_path)
+    else:
+        undo(folder, tmp_path)
+
+    assert (folder / name).exists() is (".git" not in name.lower())
+
+
+ENVRC = {**WAS, b".envrc": Thing(b"export OLD=1\n")}
+
+
+@pytest.mark.parametrize("agreed", ["before", "now", "never"])
+@pytest.mark.parametrize("cut", [True, False])
+def test_a_hazard_is_put_back_only_if_somebody_agrees(tmp_path, agreed, cut):
+    """What the host would obey comes back where that was agreed to when it was brought, or is now; else it does not."""
+    folder = fill(tmp_path / "target", ENVRC)
+    run = ran(ENVRC, {**WAS, b".envrc": Thing(b"export NEW=1\n")})
+    with Beneath(folder) as target, held(tmp_path / "applied", RUN, str(folder)) as record:
+        plan = plan_apply(run.changes, target)
+        record.bring(target, plan.steps, run.contents, [b".envrc"] if agreed == "before" else [])
+    if cut:
+        rewrite(tmp_path, lambda told: {**told, **unfinished(told, "applying")})
+
+    def undo(ask) -> None:
+        with Beneath(folder) as target, held(tmp_path / "applied", RUN, str(folder)) as record:
+            (record.recover if cut else record.revert)(target, ask)
+
+    asked: list[bytes] = []
+    if agreed == "never":
+        with pytest.raises(RefusedError, match=r"obey \.envrc later"):
+            undo(refuse_hazards)
+    else:
+        undo(lambda hazards: asked.extend(one.name for one in hazards))
+
+    assert asked == ([b".envrc"] if agreed == "now" else [])
+    assert (seen(folder) == ENVRC) is (agreed != "never")

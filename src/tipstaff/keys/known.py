@@ -5,8 +5,6 @@ Whoever holds a revoked key can date a signature back, so `revokedAt` is the tim
 may be set as early as needed. The file is JSON, strict, written whole; a damaged one is an error, never an empty one.
 """
 
-import fcntl
-import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Final, Literal, get_args
@@ -15,12 +13,11 @@ import msgspec
 
 from tipstaff.errors import InputError, NotFoundError, SigningKeyError
 from tipstaff.keys.ed25519 import PublicKey
+from tipstaff.keys.trust_files import RESTORE, locked, read_trust_file, write_trust_file
 from tipstaff.model.noun import Noun, Timestamp
 
 Role = Literal["org", "plane", "runner", "approver"]
 VERSION: Final = "tipstaff.known-keys.v1"
-MAX_BYTES = 4 * 1024 * 1024
-WRITABLE_BY_OTHERS: Final = 0o022
 
 
 class KnownKey(Noun):
@@ -100,26 +97,14 @@ def _revoked(entry: KnownKey, when: str) -> KnownKey:
 
 def read_known_keys(path: Path) -> KnownKeys:
     """Read the file; none there means that no key is known."""
-    try:
-        with path.open("rb") as file:
-            status = os.fstat(file.fileno())
-            data = file.read(MAX_BYTES + 1)
-    except FileNotFoundError:
+    data = read_trust_file(path, "add a key of theirs")
+    if data is None:
         return KnownKeys()
-    except OSError as error:
-        raise InputError(f"{path} cannot be read: {error.strerror}") from error
-    if status.st_uid not in (0, os.geteuid()) or status.st_mode & WRITABLE_BY_OTHERS:
-        raise InputError(
-            f"{path} can be written by other users, who could add a key of theirs",
-            hint=f"look at it, then run: chown $USER {path} && chmod 600 {path}",
-        )
-    if len(data) > MAX_BYTES:
-        raise InputError(f"{path} is larger than {MAX_BYTES} bytes", hint="restore it, or move it away to start anew")
     try:
         entries = msgspec.json.decode(data, type=_File).keys
         known = KnownKeys(entries)
     except (msgspec.DecodeError, UnicodeDecodeError, SigningKeyError) as error:
-        raise InputError(f"{path} is damaged: {error}", hint="restore it, or move it away to start anew") from error
+        raise InputError(f"{path} is damaged: {error}", hint=RESTORE) from error
     if len({(entry.public.raw, entry.role) for entry in entries}) != len(entries):
         raise InputError(f"{path} names a key twice in one role", hint="keep one: the revoked one, if one is revoked")
     return known
@@ -132,26 +117,12 @@ def write_known_keys(path: Path, known: KnownKeys) -> None:
         msgspec.json.decode(data, type=_File)  # never write what could not be read again
     except (UnicodeEncodeError, msgspec.ValidationError) as error:
         raise InputError(f"this key cannot be noted in {path}: {error}") from error
-    temporary = path.with_name(f".{path.name}.new")  # one name: what a kill left behind is written over
-    try:
-        with open(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600), "wb") as file:  # noqa: PTH123 - a mode at creation
-            os.fchmod(file.fileno(), 0o600)  # it may have been there already
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-        temporary.replace(path)
-    except OSError as error:
-        temporary.unlink(missing_ok=True)
-        raise InputError(f"{path} cannot be written: {error.strerror}") from error
+    write_trust_file(path, data)
 
 
 def update_known_keys(path: Path, change: Callable[[KnownKeys], KnownKeys]) -> None:
     """Read, change and write the file; two at once wait for each other, so that neither's change is lost."""
     if not path.parent.is_dir():
         raise NotFoundError(f"there is no home {path.parent}", hint="tipstaff keys trust makes one")
-    descriptor = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX)
+    with locked(path.parent):
         write_known_keys(path, change(read_known_keys(path)))
-    finally:
-        os.close(descriptor)

@@ -9,7 +9,8 @@ import msgspec
 
 from tipstaff.model.noun import Actor, Count, Digest, Disclosure, KeyId, SignedNoun, Timestamp
 
-RunId = Annotated[str, msgspec.Meta(min_length=1, max_length=128)]
+# Plain characters only: somebody will make a file's name of it.
+RunId = Annotated[str, msgspec.Meta(pattern="^run_[A-Za-z0-9_-]{1,128}\\Z")]
 
 
 class Issuer(SignedNoun):

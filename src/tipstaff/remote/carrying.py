@@ -1,8 +1,9 @@
 """One request taken through at a plane far away: asked, followed, proved, and told as the embedded one would.
 
 1. The plane's key is settled before anything is sent. 2. The request is sent once: a lost answer is told, not repeated.
-3. Output is shown as it comes, across cuts. 4. A wish to stop goes to the plane, whose receipt is waited for.
-5. What the run did is told from its bundle, whose proof was checked; a proof that does not hold is an error.
+3. Output is shown as it comes, across cuts. 4. A wish to stop goes to the plane, again and again until it is heard, and
+the receipt is waited for; that it was never heard is told. 5. What the run did is told from its bundle, whose proof was
+checked; a proof that does not hold is an error.
 """
 
 import asyncio
@@ -16,7 +17,6 @@ from typing import Any, Final, TypeVar
 import msgspec
 
 from tipstaff.errors import InputError, PlaneError, TipstaffError
-from tipstaff.evidence import verify
 from tipstaff.model.outcome import Outcome
 from tipstaff.remote import outcomes, shapes
 from tipstaff.remote.answers import DeniedError
@@ -24,6 +24,7 @@ from tipstaff.remote.following import STREAMS, Cut, Ended, Happening, Output, St
 from tipstaff.remote.outcomes import Decided
 from tipstaff.remote.plane import RemotePlane
 from tipstaff.remote.showing import Shown, Sink
+from tipstaff.remote.stopping import Stopping
 
 Json = dict[str, Any]
 Answer = TypeVar("Answer")
@@ -52,31 +53,25 @@ async def carry_out(plane: RemotePlane, request: Json, ends: Ends, *, keep_outpu
     """Take a request through: to its receipt, or to a signed refusal."""
     await in_thread(plane.trusted)
     submitting = asyncio.ensure_future(in_thread(partial(plane.submit, request)))
+    errand: _Errand | None = None
     try:
-        answer = await asyncio.shield(submitting)
-        return await _Errand(plane, answer, ends).run(keep_output=keep_output)
+        errand = _Errand(plane, await asyncio.shield(submitting), ends)
+        return await errand.run(keep_output=keep_output)
     except DeniedError as error:
         if error.code != "policy_denied":
             raise
         return await in_thread(partial(_denied, plane, error.said))
     except asyncio.CancelledError:  # nobody waits for it any more, also if the plane is only about to take it
         with suppress(TipstaffError):
-            await asyncio.shield(_Errand(plane, await submitting, ends).stop())
+            errand = errand or _Errand(plane, await submitting, ends)
+            await asyncio.shield(errand.give_up())
         raise
-
-
-def prove(plane: RemotePlane, document: Json, what: str) -> None:
-    """Check a bundle or a refusal with the plane's pinned key."""
-    report = verify(document, known=plane.trusted())
-    if report.verdict != "valid":
-        problems = "; ".join(map(str, report.problems)) or report.verdict
-        raise InputError(f"the proof of {what} from the plane {plane.url} does not hold: {problems}")
 
 
 def _denied(plane: RemotePlane, said: Json) -> Outcome:
     outcome = outcomes.denied(said)
     if outcome.refusal is not None:
-        prove(plane, outcome.refusal, "the refusal")
+        plane.refuse_unproved_refusal(outcome.refusal)
     return outcome
 
 
@@ -84,9 +79,11 @@ async def watch(plane: RemotePlane, run_id: str, ends: Ends) -> None:
     """Show what a run prints, from its beginning to its end; whoever watches does not stop it."""
     errand = _Errand(plane, {"runId": run_id}, ends)
     await errand.follow()
-    told = await in_thread(partial(plane.run, run_id))
+    told = await in_thread(partial(plane.told, run_id))
     if "receipt" in told:
         await errand.proved()
+    else:
+        ends.told(f"what was shown of {run_id} is not proved yet: the plane {plane.url} gives no receipt of it")
 
 
 class _Errand:
@@ -100,7 +97,8 @@ class _Errand:
         self._shown = {name: Shown(name, sink) for name in STREAMS if (sink := getattr(ends, name)) is not None}
         self._standing: Standing | None = None
         self._was_cut = False
-        self._deadline: float | None = None
+        self._stopping: Stopping | None = None
+        self._telling: asyncio.Future[None] | None = None  # held, so that it goes on
         self._sentences = asker_sentences(plane.url, self._run_id, answer)
         self._patient_until = time.monotonic() + ends.approval_seconds
         self._notice_at: float | None = None
@@ -108,7 +106,11 @@ class _Errand:
     async def run(self, *, keep_output: bool) -> Outcome:
         """Follow it to its end, and give what came of it."""
         await self.follow()
-        told = await in_thread(partial(self._plane.run, self._run_id))
+        try:
+            told = await in_thread(partial(self._plane.told, self._run_id))
+        except PlaneError:
+            self._refuse_unheard()
+            raise
         if "receipt" not in told:
             return await self._unproved(told)
         bundle = await self.proved()
@@ -117,35 +119,46 @@ class _Errand:
 
     async def proved(self) -> Json:
         """Give the bundle of a run that has its receipt, checked; what did not come live is shown now."""
-        bundle = await in_thread(partial(self._plane.bundle, self._run_id))
-        await in_thread(partial(self._checked, bundle))
+        bundle = await in_thread(partial(self._plane.proved, self._run_id))
         await self._complete(bundle["receipt"])
         return bundle
 
-    async def stop(self) -> None:
-        """Have the plane stop it, if it can be told."""
-        if self._deadline is None:
-            self._deadline = time.monotonic() + self._ends.stop_seconds
-            with suppress(TipstaffError):
-                await in_thread(partial(self._plane.cancel, self._run_id, {}))
+    def stop(self) -> "asyncio.Future[None]":
+        """Begin to have the plane stop it."""
+        self._stopping = Stopping(partial(self._plane.cancel, self._run_id, {}), self._ends.stop_seconds)
+        return asyncio.ensure_future(in_thread(self._stopping.tell))
+
+    async def give_up(self) -> None:
+        """Have it stopped, because nobody will wait for it; where that is under way, nothing more is waited for."""
+        if self._stopping is None:
+            await asyncio.wait([self.stop()], timeout=self._ends.stop_seconds)
+        try:
+            self._refuse_unheard()
+        except PlaneError as error:
+            self._ends.told(str(error))
+
+    def _refuse_unheard(self) -> None:
+        """Say that a wish to stop never arrived, if that is so."""
+        if self._stopping is not None and not self._stopping.is_heard:
+            raise PlaneError(
+                f"{self._run_id} could not be told to stop, and may go on: {self._stopping.why}",
+                status=503,
+                code="not_stopped",
+                reasons=(f"try again: tipstaff --plane {self._plane.url} cancel {self._run_id}",),
+            )
 
     async def _unproved(self, told: Json) -> Outcome:
         if told["status"] not in {"completed", "failed", "cancelled"}:
+            self._refuse_unheard()
             raise PlaneError(
-                f"{self._run_id} was stopped, and its receipt has not come yet",
+                f"{self._run_id} {'was stopped' if self._stopping else 'has no end'}, and its receipt has not come yet",
                 status=503,
                 code="stopping",
                 reasons=(f"see later: tipstaff --plane {self._plane.url} show {self._run_id}",),
             )
-        if isinstance(told.get("refusal"), dict):
-            await in_thread(partial(prove, self._plane, told["refusal"], self._run_id))
+        if "refusal" in told:
+            await in_thread(partial(self._plane.refuse_unproved_refusal, told["refusal"], self._run_id))
         return outcomes.unapproved(self._decided, told)
-
-    def _checked(self, bundle: Json) -> None:
-        prove(self._plane, bundle, self._run_id)
-        receipt, contract = shapes.receipt_of(bundle.get("receipt")), shapes.contract_of(bundle.get("contract"))
-        if {receipt["runId"], contract["runId"]} != {self._run_id}:
-            raise InputError(f"the plane {self._plane.url} gives the proof of another run than {self._run_id}")
 
     async def follow(self) -> None:
         """Take what happens, until the run is over or nobody waits for it any longer."""
@@ -168,17 +181,32 @@ class _Errand:
     async def _until(self, coming: "asyncio.Future[Any]", stopping: "asyncio.Future[Any]") -> None:
         """Wait for what comes next; meanwhile a wish to stop is passed on, and patience ends."""
         while not coming.done():
-            watched = {coming} if self._deadline is not None else {coming, stopping}
+            watched = {coming, *self._awaited(stopping)}
             await asyncio.wait(watched, timeout=self._seconds_left(), return_when=asyncio.FIRST_COMPLETED)
-            if self._deadline is not None and time.monotonic() >= self._deadline:
+            if self._is_stop_over():
                 return
-            if stopping.done() or self._is_impatient():
-                await self.stop()
+            if self._stopping is None and (stopping.done() or self._is_impatient()):
+                self._telling = self.stop()
             self._notice()
+
+    def _awaited(self, stopping: "asyncio.Future[Any]") -> "list[asyncio.Future[Any]]":
+        """Give what may come beside the next happening: a wish to stop, then the news whether it arrived."""
+        if self._telling is None:
+            return [stopping]
+        return [] if self._telling.done() else [self._telling]
+
+    def _is_stop_over(self) -> bool:
+        """Say whether there is nothing more to wait for: no time is left, or the stop can never arrive."""
+        if self._stopping is None or self._telling is None:
+            return False
+        is_late = time.monotonic() >= self._stopping.deadline
+        return is_late or (self._telling.done() and not self._stopping.is_heard)
 
     def _seconds_left(self) -> float | None:
         """Say for how long there is nothing to do but to wait; None: for as long as it takes."""
-        moments = [self._deadline, self._notice_at, self._patient_until if self._waits() else None]
+        deadline = self._stopping.deadline if self._stopping is not None else None
+        patient_until = self._patient_until if self._waits() and deadline is None else None
+        moments = [deadline, self._notice_at, patient_until]
         known = [moment for moment in moments if moment is not None]
         return max(0.0, min(known) - time.monotonic()) if known else None
 
@@ -194,7 +222,7 @@ class _Errand:
         return self._standing is not None and self._standing.status == WAITING
 
     def _is_impatient(self) -> bool:
-        if self._deadline is None and self._waits() and time.monotonic() >= self._patient_until:
+        if self._waits() and time.monotonic() >= self._patient_until:
             self._ends.told(f"{self._run_id} was not approved in {self._ends.approval_seconds:g} s, and is stopped")
             return True
         return False
@@ -231,18 +259,27 @@ class _Errand:
         """Show what did not come live, and hold everything against the receipt."""
         records = outcomes.streams_of(receipt)
         for name, shown in self._shown.items():
-            if name in records:
+            if name not in records:
+                self._refuse_unknown(shown, name, says=bool(records))
+            else:
                 fetch = partial(in_thread, partial(self._plane.output, self._run_id, name))
                 missing = await shown.complete(records[name], fetch)
                 if missing:
                     self._ends.told(missing)
 
+    def _refuse_unknown(self, shown: Shown, name: str, *, says: bool) -> None:
+        """Refuse what was shown of a stream that the receipt does not have, or tell that it has none at all."""
+        if shown.count and says:
+            raise InputError(
+                f"the plane showed something as the run's {name}, of which its receipt knows nothing",
+                hint="do not rely on what was shown",
+            )
+        if shown.count:
+            self._ends.told(f"what was shown as {name} is not proved: the receipt does not say what was printed")
+
     async def _kept(self, receipt: Json) -> dict[str, bytes]:
-        kept = {}
-        for name, record in outcomes.streams_of(receipt).items():
-            if record.kept and record.bytes and name in STREAMS:
-                kept[name] = await in_thread(partial(self._plane.blob, self._run_id, record.kept))
-        return kept
+        wanted = [name for name in outcomes.streams_of(receipt) if name in STREAMS]
+        return {name: await in_thread(partial(self._plane.output, self._run_id, name)) for name in wanted}
 
 
 def asker_sentences(url: str, run_id: str, answer: Json) -> list[str]:

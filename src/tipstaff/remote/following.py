@@ -6,6 +6,7 @@ plane that cannot be reached is asked again for some minutes, at growing distanc
 
 import base64
 import binascii
+import re
 import time
 from collections.abc import Callable, Iterator
 from typing import Any, Final, NamedTuple
@@ -21,6 +22,7 @@ PATIENCE_SECONDS: Final = 300.0
 FIRST_PAUSE_SECONDS: Final = 0.1
 LONGEST_PAUSE_SECONDS: Final = 5.0
 BAD_GATEWAYS: Final = (502, 504)  # what stands before a plane that is being started anew says so
+_PLACE: Final = re.compile(r"[0-9]{1,16}(?:\.[0-9]{1,16}){2}\Z")  # the next event, and the next byte of each stream
 
 
 class Link(NamedTuple):
@@ -76,7 +78,7 @@ def follow(
                         yield happening
                     if isinstance(happening, Ended):
                         return
-                    last = event.id or last
+                    last = place(event.id) or last
         except PlaneError as error:
             if not _passes(error):
                 raise
@@ -91,6 +93,13 @@ def follow(
         yield Cut(why)
         sleep(pause)
         pause = min(pause * 2, LONGEST_PAUSE_SECONDS)
+
+
+def place(number: str) -> str:
+    """Read where an event stands, if it says so; it goes back to the plane in a header."""
+    if number and not _PLACE.match(number):
+        raise InputError(f"the plane numbers what it tells by {number[:64]!r}, which is no place in a run")
+    return number
 
 
 def read(kind: str, data: str) -> Happening | None:

@@ -5,27 +5,24 @@ keys count for a proof; what a plane publishes, or a bundle carries, proves noth
 whole under a lock; a damaged one is an error, never an empty one.
 """
 
-import fcntl
-import os
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any, Final, Literal
 
 import msgspec
 
-from tipstaff.errors import InputError, RefusedError, SigningKeyError, StoreError
+from tipstaff.errors import InputError, RefusedError, SigningKeyError
 from tipstaff.home import Home
 from tipstaff.keys import KnownKeys, PublicKey
 from tipstaff.keys.files import load_public
 from tipstaff.keys.known import KnownKey, read_known_keys
+from tipstaff.keys.trust_files import RESTORE, locked, read_trust_file, write_trust_file
 from tipstaff.model.noun import Noun
 
 Json = dict[str, Any]
 VERSION: Final = "tipstaff.known-planes.v1"
 FILE: Final = "known-planes.json"
-MOST_BYTES: Final = 4 * 2**20
 MOST_KEYS: Final = 64
-WRITABLE_BY_OTHERS: Final = 0o022
 
 
 class _File(Noun):
@@ -78,46 +75,37 @@ class Pins:
             people = people.trust(KnownKey(public_key_pem=key.pem, role="plane", name="a plane that was pinned"))
         return people
 
+    def known(self, known: KnownKeys) -> tuple[KnownKeys, dict[str, str]]:
+        """Add every pinned key to the known ones; gives for each that was added, by its id, the plane's address.
+
+        What is known of a key already stands: one that is revoked, in whatever role, is not added.
+        """
+        added: dict[str, str] = {}
+        for url, texts in sorted(self._read().planes.items()):
+            for key in (_key(text, str(self._path)) for text in texts):
+                if known.find(key, "plane") is None and not _is_revoked(key, known):
+                    known = known.trust(KnownKey(public_key_pem=key.pem, role="plane", name=url))
+                    added[key.key_id] = url
+        return known, added
+
     def _read(self) -> _File:
-        try:
-            with self._path.open("rb") as file:
-                status, data = os.fstat(file.fileno()), file.read(MOST_BYTES + 1)
-        except FileNotFoundError:
+        data = read_trust_file(self._path, "pin a key of theirs")
+        if data is None:
             return _File(version=VERSION, planes={})
-        except OSError as error:
-            raise InputError(f"{self._path} cannot be read: {error.strerror}") from error
-        if status.st_uid not in (0, os.geteuid()) or status.st_mode & WRITABLE_BY_OTHERS:
-            raise InputError(
-                f"{self._path} can be written by other users, who could pin a key of theirs",
-                hint=f"look at it, then run: chown $USER {self._path} && chmod 600 {self._path}",
-            )
         try:
             return msgspec.json.decode(data, type=_File)
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
-            hint = "restore it, or move it away to pin every plane anew"
-            raise InputError(f"{self._path} is damaged: {error}", hint=hint) from error
+            raise InputError(f"{self._path} is damaged: {error}", hint=RESTORE) from error
 
     def _change(self, change: Callable[[dict[str, tuple[str, ...]]], dict[str, tuple[str, ...]]]) -> None:
         self._home.make()
-        descriptor = os.open(self._home.root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX)
-            self._write(_File(version=VERSION, planes=change(self._read().planes)))
-        finally:
-            os.close(descriptor)
+        with locked(self._home.root):
+            wanted = _File(version=VERSION, planes=change(self._read().planes))
+            write_trust_file(self._path, msgspec.json.format(msgspec.json.encode(wanted), indent=1))
 
-    def _write(self, wanted: _File) -> None:
-        temporary = self._path.with_name(f".{FILE}.new")  # one name: what a kill left behind is written over
-        try:
-            with open(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600), "wb") as file:  # noqa: PTH123 - a mode at creation
-                os.fchmod(file.fileno(), 0o600)  # it may have been there already
-                file.write(msgspec.json.format(msgspec.json.encode(wanted), indent=1))
-                file.flush()
-                os.fsync(file.fileno())
-            temporary.replace(self._path)
-        except OSError as error:
-            temporary.unlink(missing_ok=True)
-            raise StoreError(f"{self._path} cannot be written: {error.strerror}", hint="check the disk") from error
+
+def _is_revoked(key: PublicKey, known: KnownKeys) -> bool:
+    return any(entry.revoked_at is not None and entry.public.raw == key.raw for entry in known.entries)
 
 
 def _published(said: Json, url: str) -> list[PublicKey]:

@@ -10,6 +10,7 @@ from tipstaff.errors import InputError
 from tipstaff.evidence.reading import typed
 from tipstaff.evidence.seal import payload_digest
 from tipstaff.model.contract import Contract
+from tipstaff.model.ids import is_refusal_id, is_run_id
 from tipstaff.model.receipt import Receipt
 
 Json = dict[str, Any]
@@ -34,18 +35,30 @@ def line_of(value: Any) -> Json:
     for name in LINE_TEXTS:
         if not isinstance(line.get(name), str):
             raise InputError(f"the plane does not say the {name} of a run")
+    whole_id(line["id"])
     if "execution" in line:
         line["execution"] = execution_of(line["execution"])
     return line
 
 
-def run_of(value: Any) -> Json:
+def whole_id(value: Any) -> str:
+    """Read the id of a run or of a refused request: nothing else becomes a part of an address, or a folder's name."""
+    if not (is_run_id(value) or is_refusal_id(value)):
+        raise InputError(f"the plane calls a run {str(value)[:64]!r}, which is not the id of one")
+    return str(value)
+
+
+def run_of(value: Any, run_id: str) -> Json:
     """Read everything about one run."""
     whole = {"policy": "", **line_of(value)}
+    if whole["id"] != run_id:
+        raise InputError(f"the plane tells of another run than {run_id}")
     events = whole["events"] = events_of(whole.get("events"))
     if events and events[0].get("prev") != hash_of(whole.get("contract")):
         raise InputError("the plane tells events that do not begin with the contract that it shows")
     whole["contract"] = contract_of(whole["contract"])
+    if whole["contract"]["runId"] != run_id:
+        raise InputError(f"the plane shows the contract of another run than {run_id}")
     if "receipt" in whole:
         receipt_of(whole["receipt"])
     if "refusal" in whole:
@@ -55,10 +68,12 @@ def run_of(value: Any) -> Json:
 
 def waiting_of(value: Any) -> Json:
     """Read one run that waits for people, or one question of a run at work."""
-    one = _object(value, "what waits")
-    if "contractHash" in one and one["contractHash"] != hash_of(one.get("contract")):
+    one = dict(_object(value, "what waits"))
+    if text_of(one, "contractHash") != hash_of(one.get("contract")):
         raise InputError("the plane asks for an approval of another contract than it shows")
     one["contract"] = contract_of(one.get("contract"))
+    if not is_run_id(one.get("runId")) or one["contract"]["runId"] != one["runId"]:
+        raise InputError("the plane asks for an approval of another run than it shows the contract of")
     one["consentRequirements"] = [requirement_of(item) for item in list_of(one, "requirements", "consentRequirements")]
     return one
 

@@ -21,8 +21,9 @@ from tipstaff.remote.answers import BUSY, BusyPlaneError, UnreachableError, caus
 Json = dict[str, Any]
 Answer = TypeVar("Answer")
 Content = bytes | Iterable[bytes]
-MOST_JSON_BYTES: Final = 512 * 2**20
-MOST_BLOB_BYTES: Final = 4 * 2**30
+MOST_JSON_BYTES: Final = 64 * 2**20
+MOST_BUNDLE_BYTES: Final = 256 * 2**20  # also of what else lists all events of a run
+MOST_COMMAS: Final = 8 * 2**20  # of JSON: a value of two bytes takes thirty times as many in memory
 MOST_EVENT_BYTES: Final = 16 * 2**20
 CONNECT_SECONDS: Final = 10.0
 ANSWER_SECONDS: Final = 60.0
@@ -64,9 +65,13 @@ class Wire:
         """Ask for a JSON object."""
         return self._repeated(lambda: self._json("GET", path, params=_given(query)))
 
-    def fetch(self, path: str) -> bytes:
-        """Ask for bytes."""
-        return self._repeated(lambda: self._bytes("GET", path, MOST_BLOB_BYTES))
+    def get_long(self, path: str) -> Json:
+        """Ask for a JSON object that holds all events of a run."""
+        return self._repeated(lambda: self._json("GET", path, MOST_BUNDLE_BYTES))
+
+    def fetch(self, path: str, most: int) -> bytes:
+        """Ask for bytes, of which there may be so many."""
+        return self._repeated(lambda: self._bytes("GET", path, most))
 
     def has(self, path: str) -> bool:
         """Ask whether something is there; a plane that does not tell has it not."""
@@ -110,10 +115,12 @@ class Wire:
                 time.sleep(error.wait_seconds)
         return act()
 
-    def _json(self, method: str, path: str, **more: Any) -> Json:
+    def _json(self, method: str, path: str, most: int | None = None, **more: Any) -> Json:
         with self._answered(method, path, **more) as answer:
             refuse_failed(self.url, answer)
-            data = self._read(answer, MOST_JSON_BYTES)
+            data = self._read(answer, most or MOST_JSON_BYTES)
+        if data.count(b",") > MOST_COMMAS:
+            raise InputError(f"the plane {self.url} answers with more than {MOST_COMMAS} values")
         try:
             return read_object(data, {})
         except InputError as error:

@@ -87,6 +87,23 @@ def test_patience_has_an_end():
         followed(json_reply({}, 502), json_reply({}, 502), patience_seconds=-1.0)
 
 
+@pytest.mark.parametrize("number", ["é\u2028x", "1.2", "1.2.3.4", "a.b.c", "-1.0.0", "1.0.0 ", "9" * 17 + ".0.0"])
+def test_an_odd_number_is_refused(number):
+    """What would go back to the plane in a header is three numbers, or it is not taken."""
+    odd = Reply(200, event("status", {"status": "running"}, number), STREAM)
+
+    with pytest.raises(InputError, match="no place in a run"):
+        followed(odd, Reply(200, event("end", {"status": "completed"}), STREAM))
+
+
+def test_an_event_without_a_number_is_no_fault():
+    """An event that does not say where it stands is told, and the place of the last one stands."""
+    first = event("status", {"status": "running"}, "1.0.0") + event("status", {"status": "running"})
+    _, asked = followed(Reply(200, first, STREAM), Reply(200, event("end", {"status": "completed"}), STREAM))
+
+    assert asked[1].headers["last-event-id"] == "1.0.0"
+
+
 def test_an_answer_that_is_no_stream_is_refused():
     """A plane that answers with something else than a stream of events is not followed."""
     with pytest.raises(InputError, match="does not tell"):

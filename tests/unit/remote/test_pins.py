@@ -126,3 +126,28 @@ def test_a_revoked_key_is_not_trusted_again(pins, tmp_path):
 
     with pytest.raises(InputError, match="was revoked"):
         pins.trusted([FIRST])
+
+
+def test_every_pinned_key_is_added_to_the_known_ones(pins):
+    """Each key is known as a plane's, under its address; without a file nothing is added."""
+    person = KnownKeys((KnownKey(public_key_pem=SECOND.pem, role="approver", name="boris"),))
+    assert pins.known(person) == (person, {})
+    pins.settle(URL, published(FIRST))
+
+    known, added = pins.known(person)
+
+    assert added == {FIRST.key_id: URL}
+    assert known.find(FIRST, "plane") is not None
+    assert known.find(FIRST, "runner") is None
+    assert known.entries[0] == person.entries[0]
+
+
+@pytest.mark.parametrize("role", ["plane", "runner"])
+def test_what_is_known_of_a_key_stands(pins, role):
+    """A pin neither replaces what is known of its key nor brings a revoked key back, in whatever role."""
+    pins.settle(URL, published(FIRST))
+    revoked = KnownKeys((KnownKey(public_key_pem=FIRST.pem, role=role, revoked_at="2026-01-01T00:00:00.000Z"),))
+    ending = KnownKeys((KnownKey(public_key_pem=FIRST.pem, role="plane", not_after="2026-01-01T00:00:00.000Z"),))
+
+    assert pins.known(revoked) == (revoked, {})
+    assert pins.known(ending) == (ending, {})

@@ -1,5 +1,6 @@
 """What a plane says is read in the words that commands know, or refused by an error of ours."""
 
+from functools import partial
 from typing import Any
 
 import pytest
@@ -9,7 +10,8 @@ from hypothesis import strategies as st
 from tipstaff.errors import InputError
 from tipstaff.remote import outcomes, shapes
 
-LINE = {"runId": "run_1", "status": "created", "createdAt": "2026-01-01T00:00:00.000Z", "requestedBy": {"id": "ana"}}
+RUN = "run_00000000-0000-4000-8000-000000000001"
+LINE = {"runId": RUN, "status": "created", "createdAt": "2026-01-01T00:00:00.000Z", "requestedBy": {"id": "ana"}}
 VALUES: st.SearchStrategy[Any] = st.recursive(
     st.none() | st.booleans() | st.integers() | st.text(max_size=8),
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from([*LINE, "id", "execution"]), inner),
@@ -22,7 +24,7 @@ def test_an_older_plane_says_less():
     line = shapes.line_of(LINE)
 
     assert (line["id"], line["principal"], line["door"], line["updatedAt"]) == (
-        "run_1",
+        RUN,
         "ana",
         "http",
         LINE["createdAt"],
@@ -42,7 +44,8 @@ def test_requirements_come_back_as_objects():
 @given(VALUES)
 def test_any_line_is_read_or_refused(value):
     """No JSON value is anything but a line, everything about a run, what waits, or an InputError."""
-    for read in (shapes.line_of, shapes.run_of, shapes.waiting_of, shapes.contract_of, shapes.receipt_of):
+    whole = partial(shapes.run_of, run_id=RUN)
+    for read in (shapes.line_of, whole, shapes.waiting_of, shapes.contract_of, shapes.receipt_of):
         try:
             read(value)
         except InputError:

@@ -13,6 +13,7 @@ Example:
 import argparse
 import os
 from collections.abc import Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -34,13 +35,14 @@ from tipstaff.doors.cli.bringing import (
 from tipstaff.doors.cli.desk import add_run, opened
 from tipstaff.doors.cli.hazards import ask_about
 from tipstaff.doors.cli.output import complain, emit_json, say
+from tipstaff.doors.cli.planes import chosen
 from tipstaff.errors import RefusedError, UsageError
 from tipstaff.home import Home, locate
 from tipstaff.model import names
 from tipstaff.model.changes import Change
 from tipstaff.workspace.apply.choosing import Plan, Selection, Skipped, plan_apply
 from tipstaff.workspace.apply.divergence import Conflict, DivergedError, account
-from tipstaff.workspace.apply.undo import held, is_recorded
+from tipstaff.workspace.apply.undo import Ask, held, is_recorded
 from tipstaff.workspace.beneath import Beneath
 
 Json = dict[str, Any]
@@ -95,10 +97,13 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _brought_to(args: argparse.Namespace, home: Home) -> Goal:
-    """Find what is to be undone; with --to the record of it is enough, also when the run was pruned since."""
+    """Find what is to be undone; where the folder is known here, our own record is enough, whatever became of the run.
+
+    A plane elsewhere says at most which run is meant: what is undone is what the record in this home says of that id.
+    """
     with opened(args) as plane:
         run_id = run_of(plane, args.run)
-        contract = {} if args.to is not None else plane.run(run_id)["contract"]
+        contract = {} if args.to is not None or chosen(args) else plane.run(run_id)["contract"]
     return goal_of(run_id, args, contract, home)
 
 
@@ -117,27 +122,32 @@ def _to_folder(args: argparse.Namespace, bringing: Bringing) -> int:
     goal, changes = bringing.goal, bringing.chosen.changes
     with Beneath(goal.target) as target:
         if not args.dry_run:
-            _recover(goal, target)
+            _recover(args, goal, target)
         plan = plan_apply(changes, target, umask=_umask(), edited=edited_of(bringing.kept))
         if plan.conflicts:
             return _diverged(args, bringing, plan, target)
         if plan.steps and not args.dry_run:
             ask_about(bringing.hazards, wished(args.accept))
             with held(goal.applied, goal.run_id, goal.target) as record:
-                record.bring(target, plan.steps, bringing.content)
+                record.bring(target, plan.steps, bringing.content, [hazard.name for hazard in bringing.hazards])
     fresh = {step.name for step in plan.steps}
     return _tell(args, bringing, [change for change in changes if change.name in fresh])
 
 
-def _recover(goal: Goal, target: Beneath) -> bool:
+def _recover(args: argparse.Namespace, goal: Goal, target: Beneath) -> bool:
     """Put right what a process that died left half-way."""
     if not is_recorded(goal.applied, goal.run_id, goal.target):
         return False
     with held(goal.applied, goal.run_id, goal.target) as record:
-        if not record.recover(target):
+        if not record.recover(target, _asking(args)):
             return False
     complain(f"tipstaff: an earlier apply of {goal.run_id} was cut short: what it had written was taken back")
     return True
+
+
+def _asking(args: argparse.Namespace) -> Ask:
+    """Give who is asked about what the host would execute, before it is put back."""
+    return partial(ask_about, accepted=wished(args.accept), what="put back")
 
 
 def _umask() -> int:
@@ -195,12 +205,12 @@ def _revert(args: argparse.Namespace, goal: Goal) -> int:
 def _undo(args: argparse.Namespace, goal: Goal, target: Beneath) -> int:
     from tipstaff.doors.cli.branching import delete_branches  # noqa: PLC0415 - as above
 
-    recovered = not args.dry_run and _recover(goal, target)
+    recovered = not args.dry_run and _recover(args, goal, target)
     with held(goal.applied, goal.run_id, goal.target) as record:
         written = record.written
         if not (written.steps or written.branches or recovered):
             raise UsageError(f"{goal.run_id} was reverted already: there is nothing to undo")
-        undone = record.revert(target, dry_run=args.dry_run)
+        undone = record.revert(target, _asking(args), dry_run=args.dry_run)
         deleted = [] if args.dry_run else delete_branches(record, goal.target)
     return _tell_undone(args, goal, undone, deleted)
 

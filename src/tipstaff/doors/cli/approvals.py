@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from tipstaff.doors.cli.desk import opened
 from tipstaff.doors.cli.output import emit_json, say
-from tipstaff.doors.cli.planes import program
+from tipstaff.doors.cli.planes import legible, program
 from tipstaff.doors.cli.terms import terms
 from tipstaff.doors.cli.wording import moment
 
@@ -33,19 +33,21 @@ def run(args: argparse.Namespace) -> int:
     if args.json:
         emit_json({"waiting": waiting, "questions": questions})
         return 0
-    name = program(args)
-    for one in waiting:
-        for line in described(one):
-            say(line)
-        say(f"  to answer: {name} approve {one['runId']}   or: {name} deny {one['runId']}")
-    for one in questions:
-        for line in described_question(one):
-            say(line)
-        answer = f"{one['runId']} --host {one['place']}"
-        say(f"  to answer: {name} approve {answer}   or: {name} deny {answer}")
-    if not waiting and not questions:
-        say("nothing waits for approval")
+    with legible(args):
+        lines = list(_lines(waiting, questions, program(args)))
+    for line in lines or ["nothing waits for approval"]:
+        say(line)
     return 0
+
+
+def _lines(waiting: list[Json], questions: list[Json], name: str) -> Iterator[str]:
+    for one in waiting:
+        yield from described(one)
+        yield f"  to answer: {name} approve {one['runId']}   or: {name} deny {one['runId']}"
+    for one in questions:
+        yield from described_question(one)
+        answer = f"{one['runId']} --host {one['place']}"
+        yield f"  to answer: {name} approve {answer}   or: {name} deny {answer}"
 
 
 def described(waiting: Json) -> Iterator[str]:

@@ -21,10 +21,10 @@ import msgspec
 from tipstaff.doors.asking import actor_of
 from tipstaff.doors.cli.answering import actor, add_who, asking_run, confirmed, is_known_by_token
 from tipstaff.doors.cli.approvals import described, described_question
-from tipstaff.doors.cli.consent import consent, consent_signed, consent_to_place, signer_of
+from tipstaff.doors.cli.consent import consent_by, consent_to_place, signer_of
 from tipstaff.doors.cli.desk import Desk, add_run, opened
 from tipstaff.doors.cli.output import complain, emit_json, say
-from tipstaff.doors.cli.planes import chosen
+from tipstaff.doors.cli.planes import chosen, legible
 from tipstaff.errors import UsageError
 from tipstaff.keys import Signer
 from tipstaff.model.noun import Actor
@@ -49,10 +49,10 @@ def run(args: argparse.Namespace) -> int:
         who = answerer(args)
         if asking.run is None:
             return _answer_questions(plane, asking.questions, who, args)
-        if not args.yes and not _agreed(described(asking.run), who):
+        if not args.yes and not _agreed(args, described(asking.run), who):
             complain("tipstaff: not approved; it goes on waiting")
             return 1
-        answer = _approved(plane, asking.run["runId"], who, args)
+        answer = consent_by(plane, asking.run, who, signer_for(args, who))
     if args.json:
         emit_json(answer)
     else:
@@ -80,15 +80,8 @@ def signer_for(args: argparse.Namespace, who: Actor) -> Signer | None:
     return signer
 
 
-def _approved(plane: Desk, run_id: str, who: Actor, args: argparse.Namespace) -> Json:
-    if not chosen(args):
-        return consent(plane, run_id, who, args.key, getpass.getpass)
-    signer = signer_for(args, who)
-    return plane.approve(run_id, {}) if signer is None else consent_signed(plane, run_id, who, signer)
-
-
 def _answer_questions(plane: Desk, questions: list[Json], who: Actor, args: argparse.Namespace) -> int:
-    agreed = [one for one in questions if args.yes or _agreed(described_question(one), who)]
+    agreed = [one for one in questions if args.yes or _agreed(args, described_question(one), who)]
     signer = signer_for(args, who) if agreed else None
     answers = [consent_to_place(plane, one, who, signer) for one in agreed]
     if args.json:
@@ -101,8 +94,10 @@ def _answer_questions(plane: Desk, questions: list[Json], who: Actor, args: argp
     return 0 if len(agreed) == len(questions) else 1
 
 
-def _agreed(shown: Iterator[str], who: Actor) -> bool:
-    for line in shown:
+def _agreed(args: argparse.Namespace, shown: Iterator[str], who: Actor) -> bool:
+    with legible(args):  # all of it, or nobody is asked
+        lines = list(shown)
+    for line in lines:
         complain(line)
     return confirmed(f"Approve as {who.id}? y or n, then Enter: (n)")
 

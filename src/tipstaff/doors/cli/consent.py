@@ -3,7 +3,8 @@
 1. The key that is named, else the one in the home's keys that has the approver's name, else one of the ssh-agent's that
    the home knows as the approver's. 2. A key that the home knows as this person's proves it (`key`); any other signs
    too, but says no more than that somebody with this user id agreed (`same-uid`). 3. With no key at all the plane
-   itself vouches for that. Asks for a passphrase only by the function that is handed in.
+   itself vouches for that. 4. Whatever is said is said of the contract that was shown, by its hash: the plane is not
+   asked for it again. Asks for a passphrase only by the function that is handed in.
 """
 
 import os
@@ -13,7 +14,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
-from tipstaff.errors import NotFoundError, SigningKeyError
+from tipstaff.errors import InputError, NotFoundError, SigningKeyError
 from tipstaff.evidence.approval import approve
 from tipstaff.evidence.seal import payload_digest
 from tipstaff.home import Home, locate
@@ -37,9 +38,6 @@ OFFICIAL: Final = ("plane", "runner")  # these keys are the home's own, and nobo
 class Approving(Protocol):
     """What is needed of a plane."""
 
-    def run(self, run_id: str) -> Json:
-        """Tell about a run."""
-
     def approve(self, run_id: str, body: Json) -> Json:
         """Take an approval."""
 
@@ -51,29 +49,37 @@ class Answering(Protocol):
         """Take an answer."""
 
 
-def consent(plane: Approving, run_id: str, actor: Actor, key_name: str | None, ask_passphrase: AskPassphrase) -> Json:
-    """Approve `run_id` as `actor`; gives the plane's answer: the run's status, and what is still missing."""
-    signer = signer_of(actor, key_name, ask_passphrase)
+def consent(plane: Approving, asking: Json, actor: Actor, key_name: str | None, ask_passphrase: AskPassphrase) -> Json:
+    """Approve what was shown, as `actor`; gives the plane's answer: the run's status, and what is still missing."""
+    return consent_by(plane, asking, actor, signer_of(actor, key_name, ask_passphrase))
+
+
+def consent_by(plane: Approving, asking: Json, actor: Actor, signer: Signer | None) -> Json:
+    """Approve what was shown: by a signature, or, where there is no key, by the actor's word."""
+    contract_hash = shown_hash(asking)
     if signer is None:
-        return plane.approve(run_id, {"actor": {"kind": actor.kind, "id": actor.id}})
-    return consent_signed(plane, run_id, actor, signer)
-
-
-def consent_signed(plane: Approving, run_id: str, actor: Actor, signer: Signer) -> Json:
-    """Approve `run_id` by a signature."""
-    run = plane.run(run_id)
-    contract_hash = run["events"][0]["prev"]  # the genesis of every chain is the hash of its contract
-    return plane.approve(run_id, {"approval": _signed(run, contract_hash, actor, signer)})
+        body: Json = {"actor": {"kind": actor.kind, "id": actor.id}}
+    else:
+        body = {"approval": _signed(asking, contract_hash, actor, signer)}
+    return plane.approve(asking["runId"], {**body, "contractHash": contract_hash})
 
 
 def consent_to_place(plane: Answering, question: Json, actor: Actor, signer: Signer | None) -> Json:
     """Say yes to one place that a run at work wants to reach, under the contract that was shown."""
-    place = place_of(question)
+    place, contract_hash = place_of(question), shown_hash(question)
     if signer is None:
         body: Json = {"answer": "yes", "question": place, "actor": {"kind": actor.kind, "id": actor.id}}
     else:
-        body = {"approval": _signed(question, payload_digest(question["contract"]), actor, signer, question=place)}
-    return plane.answer(question["runId"], body)
+        body = {"approval": _signed(question, contract_hash, actor, signer, question=place)}
+    return plane.answer(question["runId"], {**body, "contractHash": contract_hash})
+
+
+def shown_hash(asking: Json) -> str:
+    """Give the hash of the contract that somebody was shown; refused where it is not the one that is asked about."""
+    contract_hash = payload_digest(asking["contract"])
+    if asking["contractHash"] != contract_hash or asking["contract"]["runId"] != asking["runId"]:
+        raise InputError(f"{asking['runId']} asks for an approval of another contract than the one that was shown")
+    return contract_hash
 
 
 def place_of(question: Json) -> Json:

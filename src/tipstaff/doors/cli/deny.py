@@ -11,7 +11,7 @@ import argparse
 from typing import Any, Final
 
 from tipstaff.doors.cli.answering import actor, add_who, asking_run
-from tipstaff.doors.cli.consent import place_of
+from tipstaff.doors.cli.consent import place_of, shown_hash
 from tipstaff.doors.cli.desk import add_run, opened
 from tipstaff.doors.cli.output import emit_json, say
 from tipstaff.doors.cli.planes import chosen
@@ -35,10 +35,13 @@ def run(args: argparse.Namespace) -> int:
         asking = asking_run(plane, args.run, args.host)
         said: Json = {**_who(args), **({"reason": args.reason} if args.reason else {})}
         if asking.run is not None:
-            answer = plane.deny(asking.run["runId"], said)
+            answer = plane.deny(asking.run["runId"], {**said, "contractHash": shown_hash(asking.run)})
         else:
             run_id = asking.questions[0]["runId"]
-            bodies = [{**said, "answer": "no", "question": place_of(one)} for one in asking.questions]
+            bodies = [
+                {**said, "answer": "no", "question": place_of(one), "contractHash": shown_hash(one)}
+                for one in asking.questions
+            ]
             answer = {"runId": run_id, "answers": [plane.answer(run_id, body) for body in bodies]}
     if args.json:
         emit_json(answer)

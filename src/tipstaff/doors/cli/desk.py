@@ -14,9 +14,10 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from tipstaff.doors.cli.planes import chosen, reached
 from tipstaff.doors.cli.wording import short_id
-from tipstaff.errors import NotFoundError, UsageError
+from tipstaff.errors import InputError, NotFoundError, UsageError
 from tipstaff.home import locate
 from tipstaff.local.opening import open_plane
+from tipstaff.model.ids import is_refusal_id, is_run_id
 from tipstaff.plane import Plane
 
 if TYPE_CHECKING:
@@ -29,7 +30,6 @@ SHOWN: Final = 5  # candidates that an error names
 FARTHEST: Final = 1000
 _BACKWARDS: Final = re.compile(r"-([1-9][0-9]{0,9})\Z")
 _KINDS: Final = ("run_", "ref_")
-_WHOLE: Final = re.compile(r"(?:run|ref)_[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\Z")
 
 
 def add_run(parser: argparse.ArgumentParser) -> None:
@@ -125,17 +125,28 @@ def trusted_keys(plane: Desk) -> "KnownKeys":
 def find(plane: Desk, word: str) -> str:
     """Give the id of the one run or refused request that `word` names."""
     if word == "last":
-        return _newest(plane, 1)
+        return _whole(_newest(plane, 1))
     if back := _BACKWARDS.match(word):
-        return _newest(plane, int(back[1]))
-    if _WHOLE.match(word):
+        return _whole(_newest(plane, int(back[1])))
+    if _is_whole(word):
         return word  # if it is not there, the plane says whether it ever was
     found = _beginning(plane, word)
     if not found:
         raise NotFoundError(f"there is no run '{word[:64]}'", hint="see: tipstaff history")
     if len(found) > 1 and word not in found:
         raise UsageError(f"'{word}' begins more than one id: {_listed(found)}", hint="write more of it")
-    return word if word in found else found[0]
+    return _whole(word if word in found else found[0])
+
+
+def _whole(name: str) -> str:
+    """Refuse an id that is none, whoever gave it: it becomes a part of addresses, and the name of a folder here."""
+    if not _is_whole(name):
+        raise InputError(f"the plane calls a run {str(name)[:64]!r}, which is not the id of one")
+    return name
+
+
+def _is_whole(name: str) -> bool:
+    return is_run_id(name) or is_refusal_id(name)
 
 
 def is_refused_request(name: str) -> bool:

@@ -13,6 +13,7 @@ from typing import Any, Final
 
 from tipstaff.doors.cli.desk import find, opened
 from tipstaff.doors.cli.output import emit_json, printable, say
+from tipstaff.doors.cli.planes import legible
 from tipstaff.doors.cli.wording import command_of, moment, short_id, shortened
 from tipstaff.errors import UsageError
 
@@ -48,8 +49,10 @@ def run(args: argparse.Namespace) -> int:
     if args.json:
         emit_json({"runs": lines})
     elif lines:
-        for line in table([row_of(line) for line in lines], shutil.get_terminal_size().columns):
-            say(line)
+        with legible(args):
+            rows = table([row_of(line) for line in lines], shutil.get_terminal_size().columns)
+        for row in rows:
+            say(row)
     else:
         say("nothing older has run" if args.before else "nothing has run yet; try: tipstaff run -- echo hello")
     return 0

@@ -2,7 +2,8 @@
 
 A copy that was capped ends with a line that says so. Without --stdout or --stderr each goes to our own stream of that
 name. Control sequences other than colours and movement are shown, not obeyed, when the output is a terminal. With -f a
-run at a plane elsewhere is shown as it prints, to its end; of a run of this home the kept copy, once it has ended.
+run at a plane elsewhere is shown as it prints, to its end; of a run of this home the kept copy, once it has ended. What
+a plane elsewhere has of a log counts only as far as the run's proof names it; what is not proved yet is said to be so.
 
 Example:
   tipstaff log last

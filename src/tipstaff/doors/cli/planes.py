@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 from tipstaff.doors.cli.failure import mistake
-from tipstaff.errors import NotFoundError, TipstaffError, UsageError
+from tipstaff.errors import InputError, NotFoundError, TipstaffError, UsageError
 
 if TYPE_CHECKING:
     from tipstaff.remote.address import Address
@@ -62,7 +62,8 @@ def program(args: argparse.Namespace) -> str:
 
 def address(args: argparse.Namespace) -> "Address":
     """Read where the plane is, and the token."""
-    from tipstaff.remote.address import address_of, find_token, plain_is_meant  # noqa: PLC0415 - only for a plane
+    from tipstaff.remote.address import address_of, find_token  # noqa: PLC0415 - only for a plane
+    from tipstaff.runner.address import plain_is_meant  # noqa: PLC0415 - as above
 
     environ = os.environ
     return address_of(
@@ -71,6 +72,20 @@ def address(args: argparse.Namespace) -> "Address":
         args.ca or environ.get("TIPSTAFF_CA_FILE") or None,
         plain=args.plain_http or plain_is_meant(environ),
     )
+
+
+@contextmanager
+def legible(args: argparse.Namespace) -> Iterator[None]:
+    """Take what a plane elsewhere tells in an odd form for its fault, and not for ours."""
+    try:
+        yield
+    except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
+        if chosen(args) is None:
+            raise
+        raise InputError(
+            f"the plane {chosen(args)} tells of it in a form that cannot be shown: {type(error).__name__}",
+            hint="see all of it with --json",
+        ) from error
 
 
 @contextmanager

@@ -27,24 +27,32 @@ Json = dict[str, Any]
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
+    add_amounts(parser)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Remove it, or say what would be."""
+    older_than_ms, down_to_bytes = amounts(args)
+    with opened_here() as plane:
+        told = plane.prune(older_than_ms, down_to_bytes, dry=args.dry_run)
+        if not args.dry_run:
+            told |= _workspaces(plane, older_than_ms)
+    tell(args, told)
+    return 0
+
+
+def add_amounts(parser: argparse.ArgumentParser) -> None:
+    """Declare how much is to go."""
     parser.add_argument("--older-than", metavar="AGE", help="remove what ended longer ago, such as 90d or 12h")
     parser.add_argument("--down-to", metavar="SIZE", help="remove the oldest until the store is that small, such as 1G")
     parser.add_argument("--dry-run", action="store_true", help="only say what would be removed")
 
 
-def run(args: argparse.Namespace) -> int:
-    """Remove it, or say what would be."""
-    older_than = None if args.older_than is None else duration_ms(args.older_than, "--older-than")
-    down_to = None if args.down_to is None else size_bytes(args.down_to, "--down-to")
-    with opened_here() as plane:
-        told = plane.prune(older_than, down_to, dry=args.dry_run)
-        if not args.dry_run:
-            told |= _workspaces(plane, older_than)
-    if args.json:
-        emit_json(told)
-    else:
-        _tell(told)
-    return 0
+def amounts(args: argparse.Namespace) -> tuple[int | None, int | None]:
+    """Read an age in milliseconds and a size in bytes, each None where it was not said."""
+    older_than_ms = None if args.older_than is None else duration_ms(args.older_than, "--older-than")
+    down_to_bytes = None if args.down_to is None else size_bytes(args.down_to, "--down-to")
+    return older_than_ms, down_to_bytes
 
 
 def _workspaces(plane: Plane, older_than_ms: int | None) -> Json:
@@ -56,7 +64,11 @@ def _workspaces(plane: Plane, older_than_ms: int | None) -> Json:
     return {"workspaces": Depot(root / "workspaces").tidy(unused_seconds) if (root / "workspaces").is_dir() else 0}
 
 
-def _tell(told: Json) -> None:
+def tell(args: argparse.Namespace, told: Json) -> None:
+    """Say what went, or would go."""
+    if args.json:
+        emit_json(told)
+        return
     verb = "would be" if told["dryRun"] else "were"
     say(f"{told['runs']} runs and {told['refusals']} refused requests {verb} removed")
     if told["artifactsOf"]:

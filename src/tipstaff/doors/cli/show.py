@@ -1,7 +1,8 @@
 """`tipstaff show`: everything about one run, on one screen.
 
 What ran and what it could reach, who decided and approved, behind which wall and how well each clause held, what it
-took and printed, how it ended, and whose signatures stand under it. `--json` leaves nothing out.
+took and printed, how it ended, and whose signatures stand under it. `--json` leaves nothing out. Of a plane elsewhere
+the proof is checked first, with the key that was pinned for it.
 
 Example:
   tipstaff show last
@@ -15,7 +16,7 @@ from typing import Any, Final
 from tipstaff.doors.cli.desk import add_run, find, is_refused_request, opened
 from tipstaff.doors.cli.history import ended
 from tipstaff.doors.cli.output import emit_json, say
-from tipstaff.doors.cli.planes import program
+from tipstaff.doors.cli.planes import legible, program
 from tipstaff.doors.cli.quoting import shown_name
 from tipstaff.doors.cli.terms import terms
 from tipstaff.doors.cli.wording import command_of, duration, moment, size
@@ -39,7 +40,9 @@ def run(args: argparse.Namespace) -> int:
     if args.json:
         emit_json(told)
         return 0
-    for line in (refused_lines if is_refused_request(name) else run_lines)(told, program(args)):
+    with legible(args):
+        lines = list((refused_lines if is_refused_request(name) else run_lines)(told, program(args)))
+    for line in lines:
         say(line)
     return 0
 
@@ -152,7 +155,8 @@ def _name(change: Json) -> str:
 def _proof(told: Json, receipt: Json, program: str) -> Iterator[str]:
     document = receipt or told.get("refusal")
     if document is None:
-        yield "proof:     none yet: it has not ended"
+        word = ", and all of this is the plane's word" if told.get("proved") is False else ""
+        yield f"proof:     none yet: it has not ended{word}"
         return
     kind = "a receipt" if receipt else "a refusal"
     signers = ", ".join(f"{one['signer']} {one['keyId']}" for one in document.get("signatures", ()))

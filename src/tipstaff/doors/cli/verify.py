@@ -1,7 +1,8 @@
 """`tipstaff verify`: says whether evidence is whole, signed and consistent, and by a key that you trust.
 
 Exit code 0: every file is valid. 1: one is invalid. 2: one could not be checked, for example because nobody told which
-keys to trust. Needs no network, no server and no state but the known-keys file, which `--key` replaces.
+keys to trust. Needs no network and no server: the keys that count are those that this home knows, and those that it has
+pinned of planes elsewhere; or, in place of all these, what `--key` names.
 
 Example:
   tipstaff verify run.bundle.json --key plane.pem
@@ -15,11 +16,13 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
 from tipstaff.doors.cli.output import complain, emit_json, say
 from tipstaff.errors import NotFoundError
 from tipstaff.evidence import CHECKS, Report, verify
 from tipstaff.evidence.verify import read_all
-from tipstaff.home import locate
+from tipstaff.home import Home, locate
 from tipstaff.keys import KnownKeys, PublicKey
 from tipstaff.keys.files import load_public
 from tipstaff.keys.known import read_known_keys
@@ -37,7 +40,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         action="append",
         default=[],
         metavar="PEM",
-        help="a plane's public key that you trust; with it, the known keys are not asked (may be repeated)",
+        help="a plane's public key that you trust; with it, no other counts (may be repeated)",
     )
     parser.add_argument("--artifacts", metavar="DIR", help="also check the artifacts in DIR, each named by its sha-256")
 
@@ -45,9 +48,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Verify each file and tell."""
     pinned = [load_public(Path(path)) for path in args.key]
-    known = KnownKeys() if pinned else read_known_keys(locate(os.environ).known_keys)
+    known, planes = (KnownKeys(), {}) if pinned else _known(locate(os.environ))
     artifacts = _Artifacts(Path(args.artifacts)) if args.artifacts else None
-    answers = [(name, _answer(name, pinned, known, artifacts)) for name in args.files]
+    answers = [(name, _told_by(_answer(name, pinned, known, artifacts), planes)) for name in args.files]
     codes = {_exit_code(answer) for _, answer in answers}
     if args.json:
         emit_json({"ok": codes == {0}, "files": [_as_json(name, answer) for name, answer in answers]})
@@ -55,6 +58,21 @@ def run(args: argparse.Namespace) -> int:
         for name, answer in answers:
             _tell(name, answer)
     return 1 if 1 in codes else max(codes)
+
+
+def _known(home: Home) -> tuple[KnownKeys, Mapping[str, str]]:
+    """Give the keys that this home trusts; also, by key id, the addresses of planes that it merely pinned."""
+    from tipstaff.remote.pins import Pins  # noqa: PLC0415 - with --key nobody asks
+
+    return Pins(home).known(read_known_keys(home.known_keys))
+
+
+def _told_by(answer: Report | NotFoundError, planes: Mapping[str, str]) -> Report | NotFoundError:
+    """Add on whose word the plane's key is trusted, where that is the plane's own at its first use."""
+    if isinstance(answer, NotFoundError) or answer.plane_key not in planes:
+        return answer
+    note = f"the plane's key is the one that was pinned for {planes[answer.plane_key]}"
+    return msgspec.structs.replace(answer, notes=(*answer.notes, note))
 
 
 def _answer(

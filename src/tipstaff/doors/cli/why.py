@@ -15,7 +15,7 @@ from typing import Any, Final
 
 from tipstaff.doors.cli.desk import add_run, find, opened
 from tipstaff.doors.cli.output import emit_json, say
-from tipstaff.doors.cli.planes import chosen, program
+from tipstaff.doors.cli.planes import chosen, legible, program
 from tipstaff.doors.cli.wording import command_of, moment
 from tipstaff.errors import NotFoundError
 from tipstaff.home import Home, locate
@@ -72,7 +72,9 @@ def run(args: argparse.Namespace) -> int:
         emit_json(told)
     else:
         policy = "POLICY" if chosen(args) else policy_file(told["policy"], locate(os.environ))
-        for line in _denied(told, policy, program(args)) if told.get("decision") == "deny" else _ended(told):
+        with legible(args):
+            lines = list(_denied(told, policy, program(args)) if told.get("decision") == "deny" else _ended(told))
+        for line in lines:
             say(line)
     return 0
 

@@ -18,10 +18,11 @@ from tipstaff.doors.python.box import Box
 from tipstaff.errors import UsageError
 from tipstaff.home import Home
 from tipstaff.model.outcome import Outcome
-from tipstaff.remote.address import address_of, find_token, plain_is_meant
+from tipstaff.remote.address import address_of, find_token
 from tipstaff.remote.carrying import Ends, carry_out, in_thread
 from tipstaff.remote.noted import note_folder
 from tipstaff.remote.plane import RemotePlane, opened
+from tipstaff.runner.address import plain_is_meant
 
 Json = dict[str, Any]
 

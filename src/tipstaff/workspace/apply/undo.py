@@ -3,6 +3,9 @@
 One record for a run and a folder: each step with what was there and what is there now, and the old contents beside it,
 by digest. A record that says `applying` or `reverting` while nobody holds its lock was left by a process that died; the
 next one brings the folder back to what was there before. A record of which nothing is left says so.
+
+Only a whole run id names a record, only a record of this very folder counts, and none is believed that speaks of a git
+directory: we never write there. What the host would execute is put back only if somebody agrees, or agreed before.
 """
 
 import fcntl
@@ -16,12 +19,15 @@ from typing import IO, Any, Final, Literal
 
 import msgspec
 
-from tipstaff.errors import BusyError, InputError, NotFoundError, StoreError
+from tipstaff.errors import BusyError, InputError, NotFoundError, RefusedError, StoreError
 from tipstaff.model import names
 from tipstaff.model.changes import Change, Side, from_event, to_event
-from tipstaff.workspace.apply.choosing import plan_apply
+from tipstaff.model.ids import is_run_id
+from tipstaff.workspace.apply.choosing import is_in_git, plan_apply
 from tipstaff.workspace.apply.contents import Content
 from tipstaff.workspace.apply.divergence import Conflict, DivergedError, read
+from tipstaff.workspace.apply.hazards import Hazard
+from tipstaff.workspace.apply.hazards import find as find_hazards
 from tipstaff.workspace.apply.writing import (
     PREFIX,
     Folders,
@@ -37,6 +43,7 @@ from tipstaff.workspace.beneath import Beneath
 
 Json = dict[str, Any]
 State = Literal["applying", "applied", "reverting", "reverted"]
+Ask = Callable[[Sequence[Hazard]], None]  # raises where nobody agrees
 UNFINISHED: Final = ("applying", "reverting")
 KEY_DIGITS: Final = 16
 _STAGING_BYTES: Final = 8
@@ -54,6 +61,16 @@ class Written(msgspec.Struct, forbid_unknown_fields=True):
     made: list[Json] = []  # folders that were not there
     rights: list[Json] = []  # of folders that may be left empty
     branches: dict[str, str] = {}
+    accepted: list[Json] = []  # names that the host would execute or obey, and that somebody agreed to
+
+
+def refuse_hazards(hazards: Sequence[Hazard]) -> None:
+    """Agree to nothing: for whoever cannot ask anybody."""
+    if hazards:
+        raise RefusedError(
+            f"the host would execute or obey {names.shown(hazards[0].name)} later, and nobody agreed to put it back",
+            hint="name it with --accept PATH",
+        )
 
 
 @contextmanager
@@ -98,7 +115,7 @@ def _forgotten(folder: Path, run_id: str) -> bool:
         return False
     try:
         _lock(descriptor, run_id)
-        if Record(folder, "").written.state in UNFINISHED:
+        if Record(folder, None).written.state in UNFINISHED:
             return False
         (folder / "record.json").unlink(missing_ok=True)
         _remove_empty(folder)
@@ -110,21 +127,24 @@ def _forgotten(folder: Path, run_id: str) -> bool:
 
 
 def _folder(applied: Path, run_id: str, target: str) -> Path:
+    """Name the folder of a record: an id that is none could lead to somebody else's files, taken for our record."""
+    if not is_run_id(run_id):
+        raise InputError(f"{run_id[:64]!r} is not the id of a run: nothing was brought or taken away")
     return applied / run_id / sha256(target.encode()).hexdigest()[:KEY_DIGITS]
 
 
 class Record:
     """The record of one run and one folder; whoever has it holds its lock."""
 
-    def __init__(self, folder: Path, target: str) -> None:
+    def __init__(self, folder: Path, target: str | None) -> None:
         self.folder = folder
         self._file = folder / "record.json"
         self._old = folder / "old"
         self._was_there = self._file.exists()
         self.written = self._read(target)
 
-    def bring(self, target: Beneath, steps: Sequence[Step], content: Content) -> None:
-        """Take the steps, all or none, and remember how to take them back."""
+    def bring(self, target: Beneath, steps: Sequence[Step], content: Content, accepted: Sequence[bytes] = ()) -> None:
+        """Take the steps, all or none, and remember how to take them back; `accepted` are hazards agreed to."""
         before = msgspec.structs.replace(self.written)
         self._keep_old(target, steps)
         self._begin(
@@ -132,31 +152,34 @@ class Record:
             pending=[to_event(Change(step.name, step.before, step.after)) for step in steps],
             made=[*before.made, *map(names.spelled, missing_folders(steps, target))],
             rights=[*before.rights, *_rights(target, steps)],
+            accepted=[*before.accepted, *map(names.spelled, accepted)],
         )
         self._write(target, steps, content, Folders(), before)
         fresh = {step.name for step in steps}
         rest = [one for one in before.steps if names.read(one) not in fresh]
         self._save(state="applied", steps=[*rest, *self.written.pending], pending=[], staging="")
 
-    def revert(self, target: Beneath, *, dry_run: bool = False) -> list[Change]:
+    def revert(self, target: Beneath, ask: Ask = refuse_hazards, *, dry_run: bool = False) -> list[Change]:
         """Put back what was there before, all or nothing; gives what was undone. DivergedError names what changed."""
         undone = [from_event(one) for one in self.written.steps]
         before = msgspec.structs.replace(self.written)
         steps = self._backwards(target, undone)
         if dry_run:
             return undone
+        ask(self._hazards(undone))
         self._begin("reverting")
         self._write(target, steps, self._content(undone), self._folders(), before)
         self.forget()
         return undone
 
-    def recover(self, target: Beneath) -> bool:
+    def recover(self, target: Beneath, ask: Ask = refuse_hazards) -> bool:
         """Put back what was there before a process died half-way; says whether there was anything to do."""
         if self.written.state not in UNFINISHED:
             return False
         applying = self.written.state == "applying"
         undone = [from_event(one) for one in (self.written.pending if applying else self.written.steps)]
         steps = self._backwards(target, undone)
+        ask(self._hazards(undone))
         if self.written.staging.encode().startswith(PREFIX):
             remove_staging(target, self.written.staging.encode())
         before = msgspec.structs.replace(self.written)
@@ -178,7 +201,7 @@ class Record:
 
     def forget(self) -> None:
         """Keep no more than that it was reverted."""
-        self._save(state="reverted", steps=[], pending=[], made=[], rights=[], staging="")
+        self._save(state="reverted", steps=[], pending=[], made=[], rights=[], accepted=[], staging="")
         shutil.rmtree(self._old, ignore_errors=True)
 
     def _write(
@@ -206,6 +229,12 @@ class Record:
                 hint=f"the old contents are in {self._old}",
             )
         return plan.steps
+
+    def _hazards(self, undone: Sequence[Change]) -> list[Hazard]:
+        """Find what the host would execute or obey among what is put back, but for what was agreed to before."""
+        agreed = {names.read(one) for one in self.written.accepted}
+        back = [Change(one.name, one.after, one.base, kept=True) for one in undone if one.name not in agreed]
+        return find_hazards(back, self._content(undone))
 
     def _folders(self) -> Folders:
         rights = {names.read(one): int(one["rights"]) for one in self.written.rights}
@@ -252,16 +281,29 @@ class Record:
             raise changed_meanwhile(name)
         part.rename(self._old / side.digest)
 
-    def _read(self, target: str) -> Written:
+    def _read(self, target: str | None) -> Written:
         try:
             written = msgspec.json.decode(self._file.read_bytes(), type=Written)
-            for one in [*written.steps, *written.pending]:
-                from_event(one)
+            changes = [from_event(one) for one in [*written.steps, *written.pending]]
+            for one in written.accepted:
+                names.read(one)
         except FileNotFoundError:
-            return Written(target=target, state="reverted")
+            return Written(target=target or "", state="reverted")
         except (OSError, msgspec.DecodeError, InputError) as error:
             raise StoreError(f"the record {self._file} cannot be read: {error}", hint="restore a backup") from error
+        self._refuse_foreign(written, changes, target)
         return written
+
+    def _refuse_foreign(self, written: Written, changes: Sequence[Change], target: str | None) -> None:
+        """Refuse a record that cannot be ours: of another folder, or of names that are never brought."""
+        if target is not None and written.target != target:
+            raise StoreError(f"the record {self._file} is of {written.target[:200]}, and not of {target}")
+        inside = next((one.name for one in changes if is_in_git(one.name)), None)
+        if inside is not None:
+            raise StoreError(
+                f"the record {self._file} speaks of {names.shown(inside)}, in a git directory, which is never brought",
+                hint="it is not a record of ours: remove it",
+            )
 
     def _save(self, **fields: Any) -> None:
         """Write the record down, durably, whole or not at all."""

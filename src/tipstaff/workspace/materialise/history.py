@@ -19,7 +19,7 @@ from tipstaff.workspace.git import Git, GitError
 from tipstaff.workspace.listing import FOLDER, LINK, RIGHTS, Entry
 from tipstaff.workspace.materialise import bounds, bundles, objects, reading
 from tipstaff.workspace.materialise.bounds import Caps
-from tipstaff.workspace.materialise.packing import fetched
+from tipstaff.workspace.materialise.packing import fetched, opened
 from tipstaff.workspace.materialise.planting import CHUNK, Planting, write
 from tipstaff.workspace.materialise.reading import View
 
@@ -58,13 +58,14 @@ def inside_index(git: Git, commit: str, caps: Caps) -> None:
 
 def _receive(view: View, blobs: BlobStore, target: Path) -> tuple[Git, int]:
     """Make the `.git` and put the bundle's pack into it; gives how many bytes arrived."""
-    bundle = fetched(blobs, view.bundle_hash or "", "the bundle")
-    head = bundles.read(bundle)
-    inside.check_commit(view.base_ref, head.object_format)
-    ref = head.branch_of(view.base_ref)
-    git = Git(inside.write_git(target, view.base_ref, ref, head.object_format, shallow=False))
-    objects.take_pack(git, memoryview(bundle)[head.length :])
-    return git, len(bundle)
+    with opened(blobs, view.bundle_hash or "", "the bundle") as bundle:
+        head = bundles.read(bundle.read(bundles.MOST_HEAD))
+        inside.check_commit(view.base_ref, head.object_format)
+        ref = head.branch_of(view.base_ref)
+        git = Git(inside.write_git(target, view.base_ref, ref, head.object_format, shallow=False))
+        bundle.seek(head.length)
+        objects.take_pack(git, bundle)
+        return git, bundle.tell()
 
 
 @contextmanager
@@ -112,13 +113,15 @@ def _copy(planting: Planting, entry: Entry, content: IO[bytes]) -> None:
 
 def _plant_untracked(planting: Planting, entry: Entry, blobs: BlobStore) -> None:
     name = names.shown(entry.name)
-    content = fetched(blobs, entry.digest, f"the untracked {name!r}")
-    if len(content) != entry.size:
-        raise InputError(f"the untracked {name!r} has {len(content)} bytes, and not {entry.size} as the manifest says")
-    if entry.type == LINK:
-        planting.link(entry.name, content)
-    else:
-        planting.file(entry.name, entry.mode & RIGHTS, content)
+    with opened(blobs, entry.digest, f"the untracked {name!r}") as content:
+        size = content.seek(0, os.SEEK_END)
+        if size != entry.size:
+            raise InputError(f"the untracked {name!r} has {size} bytes, and not {entry.size} as the manifest says")
+        content.seek(0)
+        if entry.type == LINK:
+            planting.link(entry.name, content.read(bounds.LONGEST_TARGET + 1))
+        else:
+            _copy(planting, entry, content)
 
 
 def _check_target(entry: Entry) -> None:

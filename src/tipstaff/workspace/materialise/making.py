@@ -16,7 +16,7 @@ from tipstaff.workspace import inside, listing
 from tipstaff.workspace.git import Git
 from tipstaff.workspace.materialise import bounds, history, objects
 from tipstaff.workspace.materialise.bounds import Caps
-from tipstaff.workspace.materialise.packing import fetched
+from tipstaff.workspace.materialise.packing import fetched, opened
 from tipstaff.workspace.materialise.planting import Planting
 from tipstaff.workspace.materialise.reading import Inside, View, read
 from tipstaff.workspace.materialise.unpacking import Unpacking
@@ -54,11 +54,11 @@ def _unpack_tree(view: View, blobs: BlobStore, target: Path, caps: Caps) -> None
 
 def _unpack_git(wanted: Inside, blobs: BlobStore, target: Path, caps: Caps) -> None:
     """Make the `.git` of a tree: one commit."""
-    pack = fetched(blobs, wanted.pack_hash, "the history")
-    exclude = wanted.exclude.encode(errors="replace")
-    made = inside.write_git(target, wanted.commit, wanted.ref, wanted.format, shallow=True, exclude=exclude)
-    git = Git(made)
-    objects.take_pack(git, memoryview(pack))
+    with opened(blobs, wanted.pack_hash, "the history") as pack:
+        exclude = wanted.exclude.encode(errors="replace")
+        made = inside.write_git(target, wanted.commit, wanted.ref, wanted.format, shallow=True, exclude=exclude)
+        git = Git(made)
+        objects.take_pack(git, pack)
     history.inside_index(git, wanted.commit, caps)
     inside.settle(git.directory)
 

@@ -4,6 +4,7 @@ A pack from outside is checked as git does for a fetch (`--strict`), but for fau
 Trees may name the same tree again and again, so a listing is counted while it comes; one huge allocation ends git.
 """
 
+import shutil
 import subprocess
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -29,12 +30,12 @@ _TYPES: Final = {b"100644": FILE | 0o644, b"100664": FILE | 0o644, b"100755": FI
 _TYPES_OF_MODULES: Final = b"160000"
 
 
-def take_pack(git: Git, pack: memoryview) -> None:
-    """Put a pack from outside into the directory; InputError when it is damaged or not complete."""
+def take_pack(git: Git, pack: IO[bytes]) -> None:
+    """Put a pack from outside, to its end, into the directory; InputError when it is damaged or not complete."""
     folder = git.directory / "objects" / "pack"
     incoming = folder / "incoming.pack"
     with incoming.open("xb") as file:
-        file.write(pack)
+        shutil.copyfileobj(pack, file, CHUNK)
     try:
         name = git.run("index-pack", STRICT, str(incoming), environ=BOUNDED).split()[-1].decode()
     except GitError as error:

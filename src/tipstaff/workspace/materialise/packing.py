@@ -1,22 +1,23 @@
 """The contents of a tree as blobs that travel: packs, each with a line that says what is in it.
 
 A pack is one line of JSON, `[[digest, bytes], …]`, and behind it these bytes, one content after another. A content that
-is too long for one pack goes on at the beginning of the next. Empty contents are in none. Only one pack is in memory at
-a time, and only while it is read; writing streams. Does not say which names have a content: the list does.
+is too long for one pack goes on at the beginning of the next. Empty contents are in none. Reading and writing streams,
+whatever the length of a pack. Does not say which names have a content: the list does.
 """
 
 import os
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator
 from hashlib import file_digest, sha256
+from io import BytesIO
 from pathlib import Path
-from typing import Annotated, Final, NamedTuple
+from typing import Annotated, BinaryIO, Final, NamedTuple
 
 import msgspec
 
 from tipstaff.errors import InputError, NotFoundError
 from tipstaff.model import names
-from tipstaff.model.blobs import BlobStore, BlobWriter
+from tipstaff.model.blobs import BlobStore, BlobWriter, OpenBlobs
 from tipstaff.model.noun import Digest
 from tipstaff.workspace import listing
 from tipstaff.workspace.beneath import Beneath
@@ -74,12 +75,16 @@ def plan(entries: Iterable[Entry], most_bytes: int) -> Iterator[list[Piece]]:
         yield pieces
 
 
-def read(content: bytes) -> Iterator[tuple[str, memoryview]]:
-    """Read a pack: the digest of each content, or of the content that a piece is of, and the bytes."""
-    rows, start = _rows(content)
-    for digest, size in rows:
-        yield digest, memoryview(content)[start : start + size]
-        start += size
+def read(pack: BinaryIO) -> Iterator[tuple[str, memoryview]]:
+    """Read a pack: the digest of the content that a piece is of, or all of, and the bytes: no more than a chunk."""
+    for digest, size in _rows(pack):
+        left = size
+        while left:
+            piece = pack.read(min(left, CHUNK))
+            if not piece:
+                raise InputError("a pack of the workspace ended while it was read")
+            yield digest, memoryview(piece)
+            left -= len(piece)
 
 
 def keep_git_pack(base: Path, wanted: str, blobs: BlobStore) -> None:
@@ -97,15 +102,18 @@ def keep_git_pack(base: Path, wanted: str, blobs: BlobStore) -> None:
     raise NotFoundError(f"the workspace's .git has no pack {wanted}", hint="capture the folder again")
 
 
-def _rows(content: bytes) -> tuple[_Rows, int]:
-    end = content.find(b"\n", 0, MOST_LINE)
+def _rows(pack: BinaryIO) -> _Rows:
+    """Read what a pack says is in it; what follows are the contents."""
+    line = pack.readline(MOST_LINE)
     try:
-        rows = msgspec.json.decode(content[: max(end, 0)], type=_Rows)
-    except (msgspec.DecodeError, RecursionError) as error:
+        rows = msgspec.json.decode(line if line.endswith(b"\n") else b"", type=_Rows)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise InputError(f"a pack of the workspace does not say what is in it: {error}") from error
-    if end + 1 + sum(size for _, size in rows) != len(content):
+    whole = pack.seek(0, os.SEEK_END)
+    if len(line) + sum(size for _, size in rows) != whole:
         raise InputError("a pack of the workspace is not as long as its first line says")
-    return rows, end + 1
+    pack.seek(len(line))
+    return rows
 
 
 def _kept(known: Collection[str], sizes: dict[str, int], blobs: BlobStore) -> dict[str, _Rows]:
@@ -113,7 +121,8 @@ def _kept(known: Collection[str], sizes: dict[str, int], blobs: BlobStore) -> di
     kept: dict[str, _Rows] = {}
     for digest in known:
         try:
-            rows = _rows(fetched(blobs, digest, "a pack"))[0]
+            with opened(blobs, digest, "a pack") as held_pack:
+                rows = _rows(held_pack)
         except NotFoundError:
             continue
         if any(content in sizes for content, _ in rows):
@@ -174,5 +183,19 @@ def fetched(blobs: BlobStore, digest: str, what: str) -> bytes:
     """Get a blob and hash it, whoever kept it: a store far away may give anything."""
     content = blobs.get(digest)
     if sha256(content).hexdigest() != digest:
-        raise InputError(f"{what} of the workspace has other bytes than its digest {digest} says")
+        raise _other(digest, what)
     return content
+
+
+def opened(blobs: BlobStore, digest: str, what: str) -> BinaryIO:
+    """Get a blob, hashed as well, to be read in pieces; from a store that has it only whole, it is in memory."""
+    file = blobs.open(digest) if isinstance(blobs, OpenBlobs) else BytesIO(blobs.get(digest))
+    if file_digest(file, "sha256").hexdigest() != digest:  # type: ignore[arg-type]  # any open file will do
+        file.close()
+        raise _other(digest, what)
+    file.seek(0)
+    return file
+
+
+def _other(digest: str, what: str) -> InputError:
+    return InputError(f"{what} of the workspace has other bytes than its digest {digest} says")

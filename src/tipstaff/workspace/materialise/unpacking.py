@@ -1,7 +1,7 @@
 """A tree from its packs: every content is hashed before the name that it belongs to is anything but a new file.
 
-Contents come in the order of the packs. One that is longer than a pack is written piece by piece, and only one such is
-open at a time. A content that no name asks for is passed over: an older tree's pack may be used again.
+Contents come in the order of the packs. A long one is written piece by piece, and only one such is open at a time. A
+content that no name asks for is passed over: an older tree's pack may be used again.
 """
 
 import os
@@ -48,8 +48,9 @@ class Unpacking:
         """Write what the packs hold; NotFoundError when something is missing at the end."""
         try:
             for digest in packs:
-                for content, piece in packing.read(packing.fetched(blobs, digest, "a pack")):
-                    self._take(content, piece)
+                with packing.opened(blobs, digest, "a pack") as pack:
+                    for content, piece in packing.read(pack):
+                        self._take(content, piece)
         finally:
             if self._begun is not None:
                 os.close(self._begun.descriptor)
@@ -81,7 +82,7 @@ class Unpacking:
                 self._planting.file(entry.name, entry.mode & RIGHTS, piece)
 
     def _continue(self, digest: str, piece: memoryview) -> None:
-        """Write a piece of a content that is too long for a pack."""
+        """Write a piece of a long content."""
         first = self._wanted[digest][0]
         if self._begun is None:
             if first.type != FILE:

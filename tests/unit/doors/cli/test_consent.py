@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from tipstaff.doors.cli.consent import consent, consent_to_place, signer_of
-from tipstaff.errors import NotFoundError, SigningKeyError
+from tipstaff.errors import InputError, NotFoundError, SigningKeyError
 from tipstaff.evidence.seal import payload_digest
 from tipstaff.home import Home
 from tipstaff.keys import KnownKey, PrivateKey
@@ -15,6 +15,14 @@ from tipstaff.model.noun import Actor
 
 ADA = Actor(kind="human", id="ada")
 PASSPHRASE = "correct horse"  # noqa: S105 - a passphrase of a key that lives for one test
+CONTRACT: dict[str, Any] = {"runId": "run_1", "signatures": []}
+SHOWN = payload_digest(CONTRACT)
+ASKING = {
+    "runId": "run_1",
+    "contract": CONTRACT,
+    "contractHash": SHOWN,
+    "consentRequirements": [{"expiresSeconds": 60}],
+}
 
 
 class Desk:
@@ -22,10 +30,6 @@ class Desk:
 
     def __init__(self) -> None:
         self.given: dict[str, Any] = {}
-
-    def run(self, run_id: str) -> dict[str, Any]:
-        """Tell about a run that waits."""
-        return {"runId": run_id, "events": [{"prev": "c" * 64}], "consentRequirements": [{"expiresSeconds": 60}]}
 
     def approve(self, run_id: str, body: dict[str, Any]) -> dict[str, Any]:
         """Take an approval."""
@@ -57,8 +61,8 @@ def test_without_a_key_the_plane_vouches(home):
     """Who has no key of their own approves by name, and the plane alone says so."""
     desk = Desk()
 
-    assert consent(desk, "run_1", ADA, None, never)["status"] == "created"
-    assert desk.given == {"actor": {"kind": "human", "id": "ada"}}
+    assert consent(desk, ASKING, ADA, None, never)["status"] == "created"
+    assert desk.given == {"actor": {"kind": "human", "id": "ada"}, "contractHash": SHOWN}
     assert not home.keys.exists()
 
 
@@ -71,10 +75,11 @@ def test_an_own_key_signs_the_contract(home, trusted, assurance):
         entry = KnownKey(public_key_pem=key.public.pem, role="approver", name="ada")
         update_known_keys(home.known_keys, lambda known: known.trust(entry))
 
-    consent(desk, "run_1", ADA, None, never)
+    consent(desk, ASKING, ADA, None, never)
 
     approval = desk.given["approval"]
-    assert (approval["keyId"], approval["contractHash"]) == (key.public.key_id, "c" * 64)
+    assert (approval["keyId"], approval["contractHash"]) == (key.public.key_id, SHOWN)
+    assert desk.given["contractHash"] == SHOWN
     assert (approval["assurance"], approval["actor"]) == (assurance, {"kind": "human", "id": "ada"})
 
 
@@ -85,7 +90,7 @@ def test_a_key_known_as_anothers_proves_nothing(home):
     entry = KnownKey(public_key_pem=key.public.pem, role="approver", name="bob")
     update_known_keys(home.known_keys, lambda known: known.trust(entry))
 
-    consent(desk, "run_1", ADA, None, never)
+    consent(desk, ASKING, ADA, None, never)
 
     assert desk.given["approval"]["assurance"] == "same-uid"
 
@@ -96,9 +101,9 @@ def test_an_encrypted_key_asks_for_its_passphrase(home):
     save(PrivateKey.generate(), home.keys, "ada", PASSPHRASE.encode())
 
     with pytest.raises(SigningKeyError, match="passphrase is wrong"):
-        consent(desk, "run_1", ADA, None, lambda _: "wrong")
+        consent(desk, ASKING, ADA, None, lambda _: "wrong")
     assert desk.given == {}
-    consent(desk, "run_1", ADA, None, lambda prompt: PASSPHRASE if "ada.key.pem" in prompt else "")
+    consent(desk, ASKING, ADA, None, lambda prompt: PASSPHRASE if "ada.key.pem" in prompt else "")
     assert "approval" in desk.given
 
 
@@ -110,10 +115,10 @@ def test_a_named_key_must_be_there(home, name):
 
     if name:
         with pytest.raises(NotFoundError, match="there is no key"):
-            consent(desk, "run_1", ADA, name, never)
+            consent(desk, ASKING, ADA, name, never)
         assert desk.given == {}
     else:
-        consent(desk, "run_1", ADA, name or None, never)
+        consent(desk, ASKING, ADA, name or None, never)
         assert "actor" in desk.given
 
 
@@ -122,7 +127,8 @@ QUESTION: dict[str, Any] = {
     "host": "api.example.com",
     "port": 443,
     "rule": "ask-first",
-    "contract": {"runId": "run_1", "signatures": []},
+    "contract": CONTRACT,
+    "contractHash": SHOWN,
     "consentRequirements": [],
 }
 PLACE = {"host": "api.example.com", "port": 443, "rule": "ask-first"}
@@ -139,6 +145,25 @@ def test_a_place_is_approved_by_an_own_key_or_by_name(home, keyed):
 
     if keyed:
         approval = desk.given["approval"]
-        assert (approval["question"], approval["contractHash"]) == (PLACE, payload_digest(QUESTION["contract"]))
+        assert (approval["question"], approval["contractHash"]) == (PLACE, SHOWN)
     else:
-        assert desk.given == {"answer": "yes", "question": PLACE, "actor": {"kind": "human", "id": "ada"}}
+        by_name = {"answer": "yes", "question": PLACE, "actor": {"kind": "human", "id": "ada"}}
+        assert desk.given == {**by_name, "contractHash": SHOWN}
+
+
+@pytest.mark.parametrize("keyed", [True, False])
+@pytest.mark.parametrize(
+    "other", [{"contractHash": "c" * 64}, {"contract": {**CONTRACT, "more": 1}}, {"runId": "run_2"}]
+)
+def test_another_contract_than_the_one_shown_is_not_approved(home, keyed, other):
+    """What was shown is what is approved: where hash, contract and run do not belong together, nobody says yes."""
+    desk = Desk()
+    if keyed:
+        save(PrivateKey.generate(), home.keys, "ada")
+
+    with pytest.raises(InputError, match="another contract than the one that was shown"):
+        consent(desk, {**ASKING, **other}, ADA, None, never)
+    with pytest.raises(InputError, match="another contract than the one that was shown"):
+        consent_to_place(desk, {**QUESTION, **other}, ADA, signer_of(ADA, None, never))
+
+    assert desk.given == {}

@@ -8,7 +8,7 @@ import pytest
 from tests.unit.plane.embedded import REQUEST, Embedded, FakeClock
 from tests.unit.policy.conftest import open_policy
 from tipstaff.doors.cli.desk import find, opened
-from tipstaff.errors import NotFoundError, UsageError
+from tipstaff.errors import InputError, NotFoundError, UsageError
 from tipstaff.plane import Plane, Refused
 
 DENYING = {"rules": [{"id": "no-rm", "effect": "deny", "when": {"argv": [["rm", "..."]]}, "reason": "not here"}]}
@@ -59,6 +59,34 @@ def test_what_names_nothing_is_told(site, word):
     """A word that no id begins with is an error; nothing in it is taken for a pattern."""
     with pytest.raises(NotFoundError, match=r"there (is no run|are fewer)"):
         find(site.plane, word)
+
+
+class Liar:
+    """A desk that calls a run by whatever it is told to."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def history(self, *_: object) -> list[dict[str, str]]:
+        """List one run."""
+        return [{"id": self._name}]
+
+    def named(self, *_: object) -> list[str]:
+        """List one id."""
+        return [self._name]
+
+
+@pytest.mark.parametrize(
+    "name", ["../../home", "/etc", "run_1", "run_0000/../..", "run_00000000-0000-4000-8000-00000000000g"]
+)
+@pytest.mark.parametrize("word", ["last", "-1", "run_"])
+def test_an_id_that_is_none_is_refused_whoever_gave_it(name, word):
+    """What is found becomes the name of a folder: only a whole id is ever given; a whole one is."""
+    whole = "run_00000000-0000-4000-8000-000000000001"
+
+    with pytest.raises(InputError, match="is not the id of one"):
+        find(Liar(name), word)  # type: ignore[arg-type]  # as much of a desk as is asked
+    assert find(Liar(whole), word) == whole  # type: ignore[arg-type]  # as above
 
 
 def test_what_names_several_is_told_with_its_candidates(site):

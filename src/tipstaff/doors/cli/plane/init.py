@@ -17,7 +17,7 @@ from typing import Final
 from tipstaff.doors.cli.output import complain, emit_json, say
 from tipstaff.doors.cli.plane.place import add_home, plane_home, settings_file
 from tipstaff.errors import StoreError, UsageError
-from tipstaff.home import Home
+from tipstaff.home import Home, locate
 from tipstaff.local.serving import make_plane, open_serving, plane_policy
 
 ADMIN: Final = "admin"
@@ -62,6 +62,8 @@ def run(args: argparse.Namespace) -> int:
         raise UsageError(f"{home.root} is not empty", hint="nothing is overwritten: name another folder with --home")
     texts = {home.policy: _policy_text(args), settings_file(home): _settings_text(args)}
     fresh = not os.path.lexists(home.root)
+    if not args.home:
+        locate(os.environ).make()  # the folder above it is a home too, and as private
     try:
         token = _made(home, texts)
     except BaseException:

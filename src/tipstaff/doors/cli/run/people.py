@@ -20,7 +20,7 @@ from tipstaff.doors.cli.terms import terms
 from tipstaff.doors.person import user_name
 from tipstaff.errors import TipstaffError
 from tipstaff.home import locate
-from tipstaff.model.noun import Actor
+from tipstaff.model.noun import Actor, to_wire
 
 if TYPE_CHECKING:
     from tipstaff.local.embedded import Local
@@ -82,7 +82,7 @@ class People:
         if needs_passphrase(path):
             mention(f"Passphrase for {path.name if path else ''}:")
             passphrase = (await _answer(terminal, hidden=True)).rstrip(b"\r\n").decode(errors="replace")
-        answer = consent(plane, waiting.run_id, who, None, lambda _: passphrase)
+        answer = consent(plane, _asking(waiting), who, None, lambda _: passphrase)
         for missing in answer["missing"]:
             mention(f"tipstaff: more is needed: {missing}")
         if answer["missing"]:
@@ -93,6 +93,16 @@ class People:
             plane.deny(waiting.run_id, {"actor": {"kind": who.kind, "id": who.id}})
         except TipstaffError:  # not an approver: but who asked may stop it
             self._cancel.set()
+
+
+def _asking(waiting: "Waiting") -> Json:
+    """Spell what was shown, as a plane lists what waits."""
+    return {
+        "runId": waiting.run_id,
+        "contract": waiting.contract,
+        "contractHash": waiting.contract_hash,
+        "consentRequirements": [to_wire(one) for one in waiting.requirements],
+    }
 
 
 def question(waiting: "Waiting") -> Iterator[str]:

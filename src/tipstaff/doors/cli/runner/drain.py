@@ -1,17 +1,18 @@
 """`tipstaff runner drain`: have the runner that works in a folder take no more; it ends when its runs have ended.
 
+Said twice, it is the same.
+
 Example:
   tipstaff runner drain
 """
 
 import argparse
 import os
-import signal
 
 from tipstaff.doors.cli.output import emit_json, say
 from tipstaff.doors.cli.runner.options import add_data, data_of, surroundings
 from tipstaff.errors import NotFoundError
-from tipstaff.runner.lock import holder
+from tipstaff.runner.lock import DRAIN, holder
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -25,7 +26,7 @@ def run(args: argparse.Namespace) -> int:
     pid = holder(data)
     if pid is None:
         raise NotFoundError(f"no runner is at work in {data}", hint="see: tipstaff runner status")
-    os.kill(pid, signal.SIGTERM)
+    os.kill(pid, DRAIN)
     if args.json:
         emit_json({"pid": pid, "drain": True})
     else:

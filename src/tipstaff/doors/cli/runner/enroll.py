@@ -11,7 +11,7 @@ import argparse
 import asyncio
 
 from tipstaff.doors.cli.output import emit_json, say
-from tipstaff.doors.cli.runner.options import add_data, add_plane, made_data, surroundings, wish_of
+from tipstaff.doors.cli.runner.options import add_data, add_plane, made_data, surroundings, tell, wish_of
 from tipstaff.runner.enrolling import identity_of
 
 
@@ -25,7 +25,7 @@ def run(args: argparse.Namespace) -> int:
     """Enroll it, and say as whom."""
     environ = surroundings()
     data = made_data(args, environ)
-    identity, is_new = asyncio.run(identity_of(data, wish_of(args, data, environ)))
+    identity, is_new = asyncio.run(identity_of(data, wish_of(args, data, environ), tell))
     record = identity.record
     if args.json:
         said = {"runnerId": record.runner_id, "pool": record.pool, "keyId": identity.key.public.key_id}

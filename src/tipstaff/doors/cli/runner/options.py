@@ -6,14 +6,14 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
+from tipstaff.doors.cli.output import complain
 from tipstaff.errors import UsageError
-from tipstaff.home import Home, locate
-from tipstaff.runner.address import Address, address_of
+from tipstaff.home import Home, locate, shown_inside
+from tipstaff.runner.address import Address, address_of, plain_is_meant
 from tipstaff.runner.enrolling import Wish
 from tipstaff.runner.identity import enrolled
 
 TOKEN: Final = "TIPSTAFF_ENROLL_TOKEN"  # noqa: S105 - the name of a variable
-PLAIN: Final = "TIPSTAFF_PLAIN_HTTP"
 
 
 def add_data(parser: argparse.ArgumentParser) -> None:
@@ -39,6 +39,11 @@ def add_plane(parser: argparse.ArgumentParser, *, required: bool) -> None:
 def data_of(args: argparse.Namespace, environ: Mapping[str, str]) -> Path:
     """Give the runner's folder, which must be one that no sandbox shows."""
     data: Path = (args.data or locate(environ).root / "runner").absolute()
+    if folder := shown_inside(data):
+        raise UsageError(
+            f"the runner's folder {data} lies in {folder}, which every sandbox shows: a command could read its key",
+            hint="name another with --data",
+        )
     return data
 
 
@@ -71,7 +76,7 @@ def ca_of(args: argparse.Namespace, environ: Mapping[str, str]) -> Path | None:
 
 def plain_http(args: argparse.Namespace, environ: Mapping[str, str]) -> bool:
     """Say whether plain http was asked for."""
-    return bool(getattr(args, "plain_http", False)) or environ.get(PLAIN) == "1"
+    return bool(getattr(args, "plain_http", False)) or plain_is_meant(environ)
 
 
 def _address(args: argparse.Namespace, data: Path, environ: Mapping[str, str]) -> Address | None:
@@ -96,3 +101,8 @@ def address_for(args: argparse.Namespace, data: Path, environ: Mapping[str, str]
 def surroundings() -> Mapping[str, str]:
     """Give the variables of this process."""
     return os.environ
+
+
+def tell(text: str) -> None:
+    """Say a sentence on stderr."""
+    complain(f"tipstaff: {text}")

@@ -1,4 +1,4 @@
-"""`tipstaff runner status`: who the runner of a folder is, whether it works, and what waits for its plane.
+"""`tipstaff runner status`: who the runner of a folder is, whether it works, and what its plane lacks or did not take.
 
 Example:
   tipstaff runner status --json
@@ -33,6 +33,9 @@ def run(args: argparse.Namespace) -> int:
     say(f"at work as process {said['pid']}" if said["pid"] else "not at work")
     waiting = said["spool"]
     say(f"in the spool: {', '.join(waiting)}" if waiting else "in the spool: nothing")
+    rejected = said["rejected"]
+    if rejected["count"]:
+        say(f"not taken by the plane: {rejected['count']}, put aside in {rejected['folder']}")
     return 0
 
 
@@ -45,6 +48,7 @@ def status_of(data: Path) -> Json:
     if record is None:
         raise NotFoundError(f"no runner is enrolled in {data}", hint="enroll one with: tipstaff runner enroll")
     key = pinned(data)
+    folder, count = Spool.rejected(data)
     return {
         "runnerId": record.runner_id,
         "pool": record.pool,
@@ -53,4 +57,5 @@ def status_of(data: Path) -> Json:
         "data": str(data),
         "pid": holder(data),
         "spool": Spool.names(data),
+        "rejected": {"count": count, "folder": str(folder)},
     }

@@ -10,8 +10,8 @@ from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
 
-from tipstaff.doors.cli.output import complain, emit_json, flush, say
-from tipstaff.doors.cli.runner.options import TOKEN, address_for, ca_of, made_data, surroundings, wish_of
+from tipstaff.doors.cli.output import emit_json, flush, say
+from tipstaff.doors.cli.runner.options import TOKEN, address_for, ca_of, made_data, surroundings, tell, wish_of
 from tipstaff.errors import UsageError
 from tipstaff.isolation.tier import Tier
 from tipstaff.local.host import host_facts
@@ -22,7 +22,7 @@ from tipstaff.runner.contracts import Place
 from tipstaff.runner.enrolling import identity_of
 from tipstaff.runner.http import OverHttp
 from tipstaff.runner.identity import Identity
-from tipstaff.runner.lock import only_one
+from tipstaff.runner.lock import DRAIN, only_one
 from tipstaff.runner.nothing import NoBlobs
 from tipstaff.runner.seen import Seen
 from tipstaff.runner.sending import Sender
@@ -43,18 +43,22 @@ def work(args: argparse.Namespace) -> int:
 
 
 async def _work(args: argparse.Namespace, data: Path) -> int:
-    environ = surroundings()
-    identity, _ = await identity_of(data, wish_of(args, data, environ))
+    environ, is_drained = surroundings(), asyncio.Event()
+    # From here on: unheeded, this signal would kill. Whoever drains a runner that is not ready yet has it take nothing.
+    asyncio.get_running_loop().add_signal_handler(DRAIN, is_drained.set)
+    identity, _ = await identity_of(data, wish_of(args, data, environ), tell)
     os.environ.pop(TOKEN, None)  # it has served; nothing that is started from here on need know it
     address = address_for(args, data, environ)
     settings = Settings(concurrency=1 if args.once else args.concurrency, once=args.once, labels=tuple(args.label))
     client = OverHttp(address, identity.record.runner_token, identity.record.pool, ca=ca_of(args, environ))
     try:
         async with _tiers(args.tier) as tiers:
-            service = Service(_means(client, identity, data, tiers), settings, _tell)
+            service = Service(_means(client, identity, data, tiers), settings, tell)
             _heed(service)
             gc.freeze()  # what was imported stays to the end: no collection need look at it
             _ready(args, identity, address, tiers)
+            if is_drained.is_set():
+                service.drain()
             await service.run()
     finally:
         await client.close()
@@ -72,20 +76,22 @@ def _ended(args: argparse.Namespace, service: Service) -> int:
 
 def _means(client: OverHttp, identity: Identity, data: Path, tiers: Mapping[str, Tier]) -> Means:
     record, clock = identity.record, SteadyClock()
+    place = Place(
+        plane_key=identity.plane_key,
+        runner_id=record.runner_id,
+        runner_key_id=identity.key.public.key_id,
+        pool=record.pool,
+        proves=record.plane_proves,
+    )
     return Means(
         client=client,
         host=Host(tiers=tiers, blobs=NoBlobs(), environ=os.environ, clock=clock, facts=host_facts()),
         key=identity.key,
-        place=Place(
-            plane_key=identity.plane_key,
-            runner_id=record.runner_id,
-            runner_key_id=identity.key.public.key_id,
-            pool=record.pool,
-        ),
+        place=place,
         spool=Spool(data),
         seen=Seen(data, clock()),
         data=data,
-        sender=Sender(client, random.random, _tell),
+        sender=Sender(client, place, random.random, tell),
         chance=random.random,
     )
 
@@ -102,7 +108,7 @@ async def _tiers(more: list[str]) -> AsyncIterator[Mapping[str, Tier]]:
         reports = {name: await tier.promise() for name, tier in asked.items()}
         for name, report in reports.items():
             if not report.available:
-                _tell(f"the tier {name} cannot be had here: {report.missing}")
+                tell(f"the tier {name} cannot be had here: {report.missing}")
         tiers = {name: tier for name, tier in asked.items() if reports[name].available}
         if not tiers:
             raise UsageError("this host has no tier to run anything in", hint="see: tipstaff doctor")
@@ -112,19 +118,16 @@ async def _tiers(more: list[str]) -> AsyncIterator[Mapping[str, Tier]]:
 
 
 def _heed(service: Service) -> None:
-    """Take the polite signals as a wish to stop."""
+    """Take the polite signals as a wish to stop, and one of them as a wish to take no more."""
     for number in _STOPPING:
         asyncio.get_running_loop().add_signal_handler(number, service.stop)
+    asyncio.get_running_loop().add_signal_handler(DRAIN, service.drain)
 
 
 def _ready(args: argparse.Namespace, identity: Identity, address: Address, tiers: Mapping[str, Tier]) -> None:
     record = identity.record
-    _tell(f"runner {record.runner_id} ready: pool {record.pool}, plane {address.url}, tiers {', '.join(tiers)}")
+    tell(f"runner {record.runner_id} ready: pool {record.pool}, plane {address.url}, tiers {', '.join(tiers)}")
     if args.json and not args.once:
         said = {"runnerId": record.runner_id, "pool": record.pool, "plane": address.url}
         emit_json({**said, "tiers": list(tiers), "pid": os.getpid()})
         flush()
-
-
-def _tell(text: str) -> None:
-    complain(f"tipstaff: {text}")

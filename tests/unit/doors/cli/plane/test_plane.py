@@ -7,6 +7,7 @@ import signal
 import stat
 import subprocess
 import sys
+import time
 import urllib.request
 from pathlib import Path
 
@@ -14,6 +15,8 @@ import httpx2
 import pytest
 
 from tipstaff.doors.cli import main
+from tipstaff.home import Home
+from tipstaff.local.serving import open_serving, plane_policy
 
 TOKEN = re.compile(r"tip_[A-Za-z0-9_-]{43}\n\Z")
 ENROLL = re.compile(r"enr_[A-Za-z0-9_-]{43}\n\Z")
@@ -53,6 +56,34 @@ def test_the_default_place_is_in_the_users_home(tmp_path, monkeypatch, capsys):
     assert TOKEN.match(told["token"] + "\n")
     assert main(["plane", "status", "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["principals"][0]["name"] == "admin"
+
+
+@pytest.mark.parametrize("named", [True, False])
+def test_a_plane_is_in_no_open_folder(tmp_path, monkeypatch, named):
+    """As the first command ever it leaves the user's own home closed; what is above a named folder is left alone."""
+    monkeypatch.setenv("TIPSTAFF_HOME", str(tmp_path / "above" / "own"))
+    old = os.umask(0o022)
+    try:
+        words = ["--home", str(tmp_path / "above" / "own" / "plane")] if named else []
+        assert main(["plane", "init", *words]) == 0
+    finally:
+        os.umask(old)
+
+    own = tmp_path / "above" / "own"
+    assert stat.S_IMODE((own / "plane").stat().st_mode) == 0o700
+    assert stat.S_IMODE(own.stat().st_mode) == (0o755 if named else 0o700)
+
+
+@pytest.mark.parametrize("mode", [0o700, 0o777])
+def test_a_home_that_others_may_write_gets_no_plane(tmp_path, monkeypatch, capsys, mode):
+    """Whoever could write the folder above could put another plane in its place."""
+    monkeypatch.setenv("TIPSTAFF_HOME", str(tmp_path / "own"))
+    (tmp_path / "own").mkdir()
+    (tmp_path / "own").chmod(mode)
+
+    assert main(["plane", "init"]) == (0 if mode == 0o700 else 64)
+    assert (tmp_path / "own" / "plane").exists() is (mode == 0o700)
+    assert (mode == 0o700) or "chmod 700" in capsys.readouterr().err
 
 
 def test_a_plane_is_never_overwritten(home, capsys):
@@ -118,12 +149,40 @@ def test_an_enrolment_token_lasts_as_long_as_it_is_said_to(home, capsys, expires
     assert bool(ENROLL.match(out)) is (code == 0)
 
 
-@pytest.mark.parametrize("command", [["start"], ["token", "x"], ["enroll-token"], ["status"]])
+@pytest.mark.parametrize("command", [["start"], ["token", "x"], ["enroll-token"], ["prune"], ["status"]])
 def test_where_no_plane_is_none_is_made(tmp_path, capsys, command):
     """Every command but `init` says that there is no plane, and how to make one."""
     assert main(["plane", command[0], "--home", str(tmp_path / "none"), *command[1:]]) == 66
     assert "tipstaff plane init" in capsys.readouterr().err
     assert not (tmp_path / "none").exists()
+
+
+@pytest.mark.parametrize("dry", [True, False])
+def test_what_a_plane_has_refused_is_pruned_without_a_runner(home, capsys, dry):
+    """What is old enough goes, or would go; what is not stays; and no runner's key is made."""
+    with open_serving(Home(home), plane_policy(Home(home))) as plane:
+        caller = plane.caller(plane.people.issue("dora", "requester", "human")["token"])
+        assert caller is not None
+        for _ in range(2):
+            caller.submit({"execution": {"kind": "shell", "script": "ls"}, "files": {"workspace": "/srv"}})
+    words = ["plane", "prune", "--home", str(home), "--json"]
+
+    assert main([*words, "--older-than", "90d"]) == 0
+    assert json.loads(capsys.readouterr().out)["refusals"] == 0
+    time.sleep(0.05)
+    assert main([*words, "--older-than", "0.01", *(["--dry-run"] if dry else [])]) == 0
+    assert json.loads(capsys.readouterr().out)["refusals"] == 2
+    assert main([*words, "--older-than", "0.01"]) == 0
+    assert json.loads(capsys.readouterr().out)["refusals"] == (2 if dry else 0)
+    assert {path.name for path in (home / "keys").iterdir()} == {"plane.key.pem", "plane.pub.pem"}
+
+
+@pytest.mark.parametrize("words", [["--older-than", "soon"], ["--down-to", "little"], ["--plane", "https://x"]])
+def test_a_plane_is_pruned_where_it_lives_and_by_amounts(home, capsys, words):
+    """An age or a size that is none is a mistake, and so is a plane elsewhere; without them retention decides."""
+    assert main(["plane", "prune", "--home", str(home), *words]) == 64
+    assert words[0] in capsys.readouterr().err
+    assert main(["plane", "prune", "--home", str(home)]) == 0
 
 
 @pytest.mark.parametrize(

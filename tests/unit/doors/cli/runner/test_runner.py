@@ -7,6 +7,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ from tests.unit.runner.serving import Served, served
 from tipstaff.doors.cli import main
 from tipstaff.evidence import verify
 from tipstaff.plane.clock import SteadyClock
+from tipstaff.workspace import listing
 
 SECONDS = 60.0
 TIPSTAFF = (sys.executable, "-m", "tipstaff")
@@ -122,6 +124,10 @@ def test_a_runner_is_enrolled_once_and_says_as_whom(plane, environ, tmp_path, ca
         (["drain"], 66, "no runner is at work"),
         (["status"], 66, "tipstaff runner enroll"),
         (["enroll"], 64, "--plane"),
+        (["enroll", "--plane", "http://127.0.0.1:1", "--data", "/usr/local/lib/runner"], 64, "lies in /usr"),
+        (["start", "--plane", "http://127.0.0.1:1", "--data", "/usr/../usr/share/runner"], 64, "lies in /usr"),
+        (["status", "--data", "/etc/ssl/certs"], 64, "name another with --data"),
+        (["drain", "--data", "/lib"], 64, "a command could read its key"),
     ],
 )
 def test_what_cannot_be_meant_is_a_sentence(capsys, words, code, says):
@@ -167,6 +173,66 @@ def test_a_runner_at_work_can_be_asked_and_drained(plane, data, capsys):
     assert [plane.site.plane.status(run) for run in (first, second)] == ["completed", "created"]
     assert main(["runner", "status", "--data", str(data)]) == 0
     assert "not at work" in capsys.readouterr().out
+
+
+def test_a_runner_that_is_drained_twice_lets_what_runs_end(plane, data, capsys):
+    """Drain says the same however often it is said; a run that takes its time has its receipt, and nothing kills it."""
+    run_id = plane.site.submit(**shell("sleep 2; echo done"))
+    made = started(data)
+    try:
+        until(lambda: plane.site.plane.status(run_id) == "running")
+        for _ in range(2):
+            assert main(["runner", "drain", "--data", str(data)]) == 0
+        assert "takes no more" in capsys.readouterr().out
+    finally:
+        code = ended(made)
+
+    assert (code, plane.site.plane.status(run_id)) == (0, "completed")
+    assert plane.site.plane.output(run_id, "stdout") == b"done\n"
+
+
+def test_a_large_workspace_takes_little_memory(plane, data):
+    """Contents of 200 MiB go to the sandbox in pieces: the runner's memory grows by less than 60 MiB."""
+    size = 200 * 2**20
+    content = bytes(size)
+    digest = sha256(content).hexdigest()
+    blobs = plane.site.store.blobs
+    packed = blobs.put(json.dumps([[digest, size]]).encode() + b"\n" + content)
+    tree = blobs.put(listing.encode([listing.Entry(b"large", listing.FILE | 0o644, digest, size)]))
+    manifest = {"version": "warrant.manifest.v1", "kind": "tree", "baseRef": tree, "treeHash": tree, "packs": [packed]}
+    more: dict[str, list[str]] = {"untrackedFiles": [], "deniedPatterns": [], "deniedPaths": []}
+    run_id = plane.site.submit(workspace={**manifest, **more}, **shell("stat -c %s large"))
+    made = started(data)
+    try:
+        before = memory_kib(made.pid, "VmRSS")
+        until(lambda: plane.site.plane.status(run_id) in {"completed", "failed"})
+        grown = memory_kib(made.pid, "VmHWM") - before
+        made.send_signal(signal.SIGTERM)
+    finally:
+        ended(made)
+
+    assert plane.site.plane.output(run_id, "stdout") == b"%d\n" % size
+    assert grown < 60 * 1024
+
+
+def memory_kib(pid: int, name: str) -> int:
+    """Give a number from what the kernel says of a process."""
+    status = Path(f"/proc/{pid}/status").read_text()
+    return next(int(line.split()[1]) for line in status.splitlines() if line.startswith(f"{name}:"))
+
+
+def test_what_the_plane_did_not_take_is_shown(data, capsys):
+    """Status counts what was put aside and names the folder; where there is nothing, people are told nothing."""
+    assert main(["runner", "status", "--data", str(data)]) == 0
+    assert "not taken" not in capsys.readouterr().out
+    (data / "rejected").mkdir(mode=0o700)
+    for name in ("run_1.aa.ndjson", "run_2.bb.ndjson"):
+        (data / "rejected" / name).write_text("{}\n")
+
+    assert main(["runner", "status", "--data", str(data)]) == 0
+    assert f"not taken by the plane: 2, put aside in {data / 'rejected'}" in capsys.readouterr().out
+    assert main(["runner", "status", "--data", str(data), "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["rejected"] == {"count": 2, "folder": str(data / "rejected")}
 
 
 def test_a_second_signal_ends_what_runs(plane, data):
