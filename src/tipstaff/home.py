@@ -43,13 +43,17 @@ class Home:
             raise UsageError(f"the home {self.root} can be written by other users", hint=f"run: chmod 700 {self.root}")
 
     def _refuse_shown(self) -> None:
-        real = os.path.realpath(self.root)
-        for folder in _SHOWN_INSIDE:
-            if real == folder or real.startswith(f"{folder}/"):
-                raise UsageError(
-                    f"the home {self.root} lies in {folder}, which every sandbox shows: a command could read its keys",
-                    hint=_ANOTHER,
-                )
+        if folder := shown_inside(self.root):
+            raise UsageError(
+                f"the home {self.root} lies in {folder}, which every sandbox shows: a command could read its keys",
+                hint=_ANOTHER,
+            )
+
+
+def shown_inside(path: Path) -> str:
+    """Name the folder that every sandbox shows and that something lies in; empty where it lies in none."""
+    real = os.path.realpath(path)
+    return next((folder for folder in _SHOWN_INSIDE if real == folder or real.startswith(f"{folder}/")), "")
 
 
 def locate(environ: Mapping[str, str]) -> Home:

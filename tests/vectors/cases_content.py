@@ -10,6 +10,7 @@ from tests.vectors.changes import (
     STANDS,
     TRUE_IDENTITY,
     drop_entry,
+    no_such_day,
     odd_time,
 )
 from tests.vectors.story import (
@@ -42,7 +43,9 @@ from tests.vectors.story import (
     altered,
     at,
     granted,
+    head_with,
     journal,
+    journal_by_receipt,
     known,
     refusal,
 )
@@ -159,6 +162,12 @@ INVALID_CONTENT = [
         "odd-time",
         "A time without milliseconds.",
         Run(events=(*BEFORE, CHANGED, COMPLETED), links=odd_time, receipt={"endedAt": at(140)}),
+        (22,),
+    ),
+    Vector(
+        "no-such-day",
+        "An event is dated on the 31st of February.",
+        Run(events=(*BEFORE, CHANGED, COMPLETED), links=no_such_day, receipt={"endedAt": at(140)}),
         (22,),
     ),
     # 23: places
@@ -383,5 +392,26 @@ INVALID_CONTENT = [
     Vector("checkpoint-by-stranger", "A stranger signs in the plane's name.", Run(seen=(4,), seen_by=STRANGER), (31,)),
     Vector("checkpoints-no-list", "Something else than a list.", Run(receipt={"checkpoints": {}}), (31,)),
     Vector("checkpoint-without-head", "A checkpoint of nothing.", Run(receipt={"checkpoints": [{}]}), (31,)),
+    Vector(
+        "checkpoint-twice",
+        "The same checkpoint stands there twice: each must cover more than the one before.",
+        Run(seen=(4, 4)),
+        (31,),
+    ),
+    Vector("checkpoints-backwards", "A checkpoint covers fewer events than the one before.", Run(seen=(6, 4)), (31,)),
+    Vector(
+        "checkpoints-too-many",
+        "More checkpoints than anybody has to look at.",
+        Run(receipt={"checkpoints": [{}] * 129}),
+        (31,),
+    ),
+    Vector(
+        "receipt-for-a-head",
+        "A receipt that its runner gave the fields of a journal's head, and the plane countersigned.",
+        journal_by_receipt(),
+        (1, 30),
+    ),
+    Vector("head-version", "A head of another version.", head_with(version="tipstaff.journal-head.v2"), (1,)),
+    Vector("head-field", "A head with a field that no head has, well signed.", head_with(runId="run_other"), (30,)),
     Vector("head-altered", "A head that was dated later.", journal()["head"] | {"ts": at(9_999_999)}, (30,)),
 ]

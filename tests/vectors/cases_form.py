@@ -40,6 +40,8 @@ from tests.vectors.story import (
     at,
 )
 
+YEAR_ZERO = "0000-01-01T00:00:00.000Z"
+
 INVALID_FORM = [
     # 0 and 1: reading
     Vector("empty", "Nothing at all.", "", (0,)),
@@ -53,6 +55,25 @@ INVALID_FORM = [
     ),
     Vector("something-after", "Something follows the document.", text_of(Run()) + "{}", (0,)),
     Vector("no-task", "A contract without its task, well signed.", Run({"task": None}), (0,)),
+    Vector("year-zero", "A contract of the year 0, which no clock shows.", Run({"issuedAt": YEAR_ZERO}), (0,)),
+    Vector(
+        "leap-day-of-1900",
+        "A contract issued on a day that 1900 did not have.",
+        Run({"issuedAt": "1900-02-29T00:00:00.000Z"}),
+        (0,),
+    ),
+    Vector("streams-no-object", "Streams that are no object.", Run(receipt={"streams": 5}), (0,)),
+    Vector(
+        "stream-kept-nowhere",
+        "A stream whose copy is named by no digest.",
+        Run(receipt={"streams": {"stdout": {"bytes": 1, "sha256": ANOTHER, "kept": ["x"]}}}),
+        (0,),
+    ),
+    Vector("enforcement-no-list", "Verdicts that are no list.", Run(receipt={"enforcement": 5}), (0,)),
+    Vector("enforcement-numbers", "A verdict that is no object.", Run(receipt={"enforcement": [1]}), (0,)),
+    Vector("usage-no-object", "A usage that is no object.", Run(receipt={"usage": "much"}), (0,)),
+    Vector("changes-no-object", "A summary of changes that is no object.", Run(receipt={"changes": []}), (0,)),
+    Vector("host-no-object", "Facts of the host that are no object.", Run(receipt={"host": "h"}), (0,)),
     Vector(
         "no-hash",
         "An integer that has no canonical form, and hence no hash.",

@@ -23,6 +23,7 @@ from tests.vectors.story import (
     CREATED,
     EXECUTED,
     FAILED,
+    LOG_HASH,
     LOST,
     MODEL,
     ONLINE,
@@ -47,6 +48,7 @@ from tests.vectors.story import (
     journal_with,
     known,
     materialized,
+    older_journal,
     refusal,
     refusal_with,
 )
@@ -227,6 +229,31 @@ VALID = [
     Vector("journal", "A journal with three entries.", journal()),
     Vector("journal-with-more", "A newer writer's field in an entry, under its hash.", journal_with(future=True)),
     Vector("journal-head", "The signed head of a journal, by itself.", journal()["head"]),
+    Vector("journal-older", "A journal whose head has no version, as older ones.", older_journal()),
+    Vector("journal-head-older", "A head without a version, by itself.", older_journal()["head"]),
+    Vector(
+        "receipt-with-a-heads-fields",
+        "A receipt may have any more fields: as a receipt, not as a journal's head.",
+        Run(receipt={"seq": 0, "hash": ANOTHER, "ts": at(9000)}),
+    ),
+    Vector("leap-day", "Issued on the 29th of February of a leap year.", Run({"issuedAt": "2024-02-29T23:59:59.999Z"})),
+    Vector(
+        "told-in-full",
+        "Streams, verdicts, usage, changes and host, as our writers tell them.",
+        Run(
+            receipt={
+                "streams": {
+                    "stdout": {"bytes": 5, "sha256": LOG_HASH, "truncated": False, "kept": LOG_HASH},
+                    "stderr": {"bytes": 0, "sha256": "", "truncated": False},
+                },
+                "enforcement": [{"clause": "network", "verdict": "enforced", "by": ""}],
+                "usage": {"wallMs": 12, "cpuMs": 3, "peakMemoryBytes": 1024},
+                "changes": {"files": 1, "bytes": 3},
+                "host": {"kernel": "6.1"},
+                "executionStartedAt": at(150),
+            }
+        ),
+    ),
 ]
 
 UNPROVEN = [

@@ -87,6 +87,12 @@ def odd_time(document: Json) -> None:
     rehash(document["events"], 3)
 
 
+def no_such_day(document: Json) -> None:
+    """Date an event on a day that no calendar has, with hashes that fit."""
+    document["events"][3]["ts"] = "2026-02-31T00:00:00.000Z"
+    rehash(document["events"], 3)
+
+
 def cut(document: Json) -> None:
     """Take the last events away."""
     del document["events"][8:]

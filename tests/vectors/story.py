@@ -327,6 +327,26 @@ def journal_with(**fields: Any) -> Json:
     return _journal([{**entry, "hash": digest(entry)}], PLANE)
 
 
+def journal_by_receipt() -> Json:
+    """A journal of one invented entry, with a receipt for its head that a runner wrote so and the plane signed."""
+    entry = journal_entry(0, NO_CONTENT, at(0), "receipt", NO_CONTENT)
+    receipt = Run(receipt={"seq": 0, "hash": entry["hash"], "ts": at(9000)}).bundle()["receipt"]
+    head = {**receipt, "signatures": [one for one in receipt["signatures"] if one["signer"] == "plane"]}
+    return {"version": "tipstaff.journal.v1", "entries": [entry], "head": head}
+
+
+def older_journal() -> Json:
+    """A journal whose head has no version, as older ones."""
+    true = journal()
+    head = {name: value for name, value in _unsigned(true["head"]).items() if name != "version"}
+    return {**true, "head": signed(head, PLANE, "plane")}
+
+
+def head_with(**fields: Any) -> Json:
+    """A head that the plane signed with more fields than a head has, or others."""
+    return signed({**_unsigned(journal()["head"]), **fields}, PLANE, "plane")
+
+
 def _journal(entries: list[Json], key: PrivateKey) -> Json:
     head = _signed_as(_unsigned(journal_head(entries[-1], at(9000), PLANE)), PLANE, key, "plane")
     return {"version": "tipstaff.journal.v1", "entries": entries, "head": head}

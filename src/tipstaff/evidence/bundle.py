@@ -192,7 +192,7 @@ class BundleCheck:
             self._findings.add(11, "the receipt started from another commit", "receipt.workspaceIn.baseRef")
         if self.receipt.workspace_in.manifest_hash != manifest_hash:
             self._findings.add(11, "the receipt started from another manifest", "receipt.workspaceIn.manifestHash")
-        if self._chain.manifests - {manifest_hash}:
+        if self._chain.manifests.keys() - {manifest_hash}:
             self._findings.add(11, "an event materialized another manifest than the contract's", "events")
 
     def _check_copies(self) -> None:
@@ -204,10 +204,10 @@ class BundleCheck:
         disclosures = [(r.direction, r.content_hash, r.data_class) for r in receipt.boundary_disclosures]
         for number, name, copy, events in (
             (12, "secretsReleased", [(r.name, r.scope, r.ts) for r in receipt.secrets_released], chain.secrets),
-            (16, "networkAccessed", {(r.host, r.decision) for r in receipt.network_accessed}, chain.network),
+            (16, "networkAccessed", {(r.host, r.decision) for r in receipt.network_accessed}, [*chain.network]),
             (17, "boundaryDisclosures", disclosures, chain.disclosures),
             (18, "workspaceOut.artifactHashes", receipt.workspace_out.artifact_hashes, artifacts),
-            (26, "modelsUsed", {(r.provider, r.model) for r in receipt.models_used}, chain.models),
+            (26, "modelsUsed", {(r.provider, r.model) for r in receipt.models_used}, [*chain.models]),
         ):
             if Counter(copy) != Counter(events):
                 self._findings.add(number, "this is not what the events say", f"receipt.{name}")

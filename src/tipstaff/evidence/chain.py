@@ -2,6 +2,7 @@
 
 hash = H({seq, ts, prev, event}), seq counts from 0, the first prev is the contract's hash. Folding takes one event at
 a time and keeps only what the checks need, so that it is linear, and flat in memory but for what really differs.
+What was folded can be taken back to a mark, at the cost of what came after it: all that is kept only ever grows.
 Breaks in the chain are check 8, foreign fields in a wrapper 15, odd times 22, wrong places 23.
 """
 
@@ -13,15 +14,14 @@ from tipstaff.errors import CanonicalError, InputError
 from tipstaff.evidence.reading import typed
 from tipstaff.evidence.report import Findings
 from tipstaff.model import events as e
-from tipstaff.model.noun import VERSION_EVENT
+from tipstaff.model.noun import TIME, VERSION_EVENT
 
 WRAPPER: Final = frozenset({"version", "seq", "ts", "prev", "event", "hash"})
 SHOWN_CHARACTERS: Final = 64
 LAST_PORT: Final = 65535
+_GROWING: Final = (list, dict, bytearray)
 NO_HASH: Final = bytes(32)  # of an event that has none; nothing hashes to it
-_is_time = re.compile(
-    r"[0-9]{4}-(0[1-9]|1[0-2])-(0[1-9]|[12][0-9]|3[01])T([01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9]\.[0-9]{3}Z\Z"
-).match
+_is_time = re.compile(TIME).match
 
 
 class Way(NamedTuple):
@@ -36,6 +36,15 @@ class Way(NamedTuple):
     approval: str  # the digest of the approval that it carries
 
 
+class Mark(NamedTuple):
+    """How far a chain was folded: the lengths of what only grows, and the rest as it was."""
+
+    event_count: int
+    events_head: str
+    grown: dict[str, int]
+    rest: dict[str, Any]
+
+
 def chained(seq: int, ts: str, prev: str, event: dict[str, Any]) -> dict[str, Any]:
     """Put `event` into the chain behind the event whose hash is `prev`."""
     link = {"seq": seq, "ts": ts, "prev": prev, "event": event}
@@ -46,7 +55,7 @@ class Chain:
     """What a chain of events says, folded from one event after the other."""
 
     def __init__(self, findings: Findings) -> None:
-        self._findings = findings
+        self.findings = findings
         self.count = 0
         self._hashes = bytearray()  # of every event, so that what was seen of a chain earlier can be compared
         self.genesis: str | None = None
@@ -57,13 +66,13 @@ class Chain:
         self.claimed_at = ""
         self.asked = False
         self.consents: list[tuple[int, str, e.ConsentGranted]] = []
-        self.manifests: set[str] = set()
+        self.manifests: dict[str, None] = {}  # in order, as all that differs: the newest can be taken back
         self.commands: list[tuple[str, int]] = []
         self.secrets: list[tuple[str, str, str]] = []
-        self.network: set[tuple[str, str]] = set()
+        self.network: dict[tuple[str, str], None] = {}
         self.reached: dict[Way, tuple[int, str, Any]] = {}  # how, and the first time that way: number, time, approval
         self.refused_with_bytes: dict[str, int] = {}  # hosts to which bytes went out all the same: the first event
-        self.models: set[tuple[str, str]] = set()
+        self.models: dict[tuple[str, str], None] = {}
         self.disclosures: list[tuple[str, str, str]] = []
         self.artifacts: list[tuple[str, str]] = []
         self.last_runner_time = ""
@@ -111,6 +120,24 @@ class Chain:
         if not 0 < count <= self.count:
             return ""
         return self._hashes[(count - 1) * len(NO_HASH) : count * len(NO_HASH)].hex()
+
+    def mark(self) -> Mark:
+        """Note how far the chain is folded; only one without a problem can be taken back to it."""
+        grown = {name: len(value) for name, value in vars(self).items() if isinstance(value, _GROWING)}
+        rest = {name: value for name, value in vars(self).items() if name not in grown and name != "findings"}
+        return Mark(self.count, self.head, grown, rest)
+
+    def rewind(self, mark: Mark) -> None:
+        """Forget what was folded since a mark of this chain, and what was found in it."""
+        for name, length in mark.grown.items():
+            value = getattr(self, name)
+            if isinstance(value, dict):
+                while len(value) > length:
+                    value.popitem()
+            else:
+                del value[length:]
+        vars(self).update(mark.rest)
+        self.findings = Findings()
 
     def _understand(self, seq: int, ts: Any, payload: Any) -> None:
         event = self.last = self._parse(seq, payload)
@@ -202,7 +229,7 @@ class Chain:
 
     def _reach(self, seq: int, ts: str, event: e.NetworkConnected, payload: dict[str, Any]) -> None:
         """The sandbox asked for a host; each way by which one was reached is kept once."""
-        self.network.add((event.host, event.decision))
+        self.network[event.host, event.decision] = None
         if event.decision == "allowed":
             approval = event.approval if type(event.approval) is dict else None
             self.reached.setdefault(_way(event.host, payload, _digest(approval)), (seq, ts, approval))
@@ -210,7 +237,7 @@ class Chain:
             self.refused_with_bytes.setdefault(event.host, seq)
 
     def _problem(self, number: int, seq: int, message: str, *, certain: bool = True) -> None:
-        self._findings.add(number, message, f"events[{seq}]", certain=certain)
+        self.findings.add(number, message, f"events[{seq}]", certain=certain)
 
 
 _BEFORE_CLAIM = frozenset({e.RunCreated, e.PolicyEvaluated, e.RunClaimed})
@@ -225,10 +252,10 @@ _COLLECT: Final[dict[type, Any]] = {
     e.RunRequeued: Chain.requeue,
     e.PolicyEvaluated: _ask,
     e.ConsentGranted: Chain.consent,
-    e.WorkspaceMaterialized: lambda chain, _seq, _ts, event: chain.manifests.add(event.manifest_hash),
+    e.WorkspaceMaterialized: lambda chain, _seq, _ts, event: chain.manifests.setdefault(event.manifest_hash),
     e.CommandExecuted: lambda chain, _seq, _ts, event: chain.commands.append((event.argv_hash, event.exit_code)),
     e.SecretReleased: lambda chain, _seq, ts, event: chain.secrets.append((event.name, event.scope, ts)),
-    e.ModelCalled: lambda chain, _seq, _ts, event: chain.models.add((event.provider, event.model)),
+    e.ModelCalled: lambda chain, _seq, _ts, event: chain.models.setdefault((event.provider, event.model)),
     e.BoundaryCrossed: lambda chain, _seq, _ts, event: chain.disclosures.append(
         (event.direction, event.content_hash, event.data_class)
     ),

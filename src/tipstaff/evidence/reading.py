@@ -14,6 +14,7 @@ from tipstaff.errors import InputError
 
 MAX_BYTES: Final = 2 * 1024**3
 MAX_DEPTH: Final = 100  # above what can be hashed, far below Python's recursion limit
+MOST_VALUES: Final = 4_000_000  # in one message; the longest of events has fewer
 Sink = Callable[[Any], None]
 View = TypeVar("View", bound=msgspec.Struct)
 
@@ -30,6 +31,31 @@ def read_object(data: bytes, sinks: Mapping[str, Sink]) -> dict[str, Any]:
         return read_text(data.decode("utf-8"), sinks)
     except UnicodeDecodeError as error:
         raise InputError(f"the document is not UTF-8 (byte {error.start})") from error
+
+
+def read_body(data: bytes) -> dict[str, Any]:
+    """Read one JSON object that will be worked with, not only judged.
+
+    Half a character anywhere in it is refused, and so are more values than any message has: an empty object is two
+    bytes of text and thirty times that in memory.
+    """
+    if len(data) > MOST_VALUES and sum(map(data.count, (b"{", b"[", b","))) > MOST_VALUES:
+        raise InputError(f"the document holds more than {MOST_VALUES} values")
+    value = read_object(data, {})
+    if b"\\ud" in data or b"\\uD" in data:  # only an escape can spell half of a surrogate pair
+        _refuse_halves(value)
+    return value
+
+
+def _refuse_halves(value: dict[str, Any]) -> None:
+    import json  # noqa: PLC0415 - few documents have such escapes
+
+    try:
+        json.dumps(value, ensure_ascii=False).encode()
+    except UnicodeEncodeError as error:
+        raise InputError("a string holds a lone surrogate, which has no UTF-8 form") from error
+    except RecursionError as error:
+        raise InputError("the document is nested too deeply") from error
 
 
 def _as_we_spell(data: bytes) -> dict[str, Any] | None:

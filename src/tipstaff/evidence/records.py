@@ -15,10 +15,11 @@ from tipstaff.evidence.report import Findings
 from tipstaff.evidence.seal import Seal, signed
 from tipstaff.evidence.trust import Trust
 from tipstaff.keys import Signer
-from tipstaff.model.noun import NO_CONTENT, VERSION_JOURNAL, VERSION_REFUSAL, to_wire
+from tipstaff.model.noun import NO_CONTENT, VERSION_JOURNAL, VERSION_JOURNAL_HEAD, VERSION_REFUSAL, to_wire
 from tipstaff.model.records import JournalEntry, JournalHead, Refusal
 
 JOURNAL_FIELDS: Final = frozenset({"version", "entries", "head"})
+HEAD_FIELDS: Final = frozenset({"version", "seq", "hash", "ts", "signatures"})
 
 
 def refuse(refusal: Refusal, plane: Signer, about: Mapping[str, Any] | None = None) -> dict[str, Any]:
@@ -36,7 +37,8 @@ def journal_entry(
 
 def journal_head(last: Mapping[str, Any], ts: str, plane: Signer) -> dict[str, Any]:
     """Sign the journal as it stands after its `last` entry."""
-    return signed({"seq": last["seq"], "hash": last["hash"], "ts": ts}, plane, "plane")
+    head = {"version": VERSION_JOURNAL_HEAD, "seq": last["seq"], "hash": last["hash"], "ts": ts}
+    return signed(head, plane, "plane")
 
 
 def check_refusal(document: Mapping[str, Any], trust: Trust, findings: Findings) -> None:
@@ -49,7 +51,15 @@ def check_refusal(document: Mapping[str, Any], trust: Trust, findings: Findings)
 
 
 def check_head(document: Mapping[str, Any], trust: Trust, findings: Findings) -> JournalHead | None:
-    """Checks 0, 15, 27 and 30 on a journal's head by itself."""
+    """Checks 0, 1, 15, 27 and 30 on a journal's head by itself.
+
+    The plane signs other documents too, and a runner chooses the fields of one of them, its receipt: what has another
+    version, or a field that no head has, is none. Older heads have no version.
+    """
+    if document.get("version", VERSION_JOURNAL_HEAD) != VERSION_JOURNAL_HEAD:
+        findings.add(1, f"the version is not {VERSION_JOURNAL_HEAD}", "head.version")
+    for name in sorted(document.keys() - HEAD_FIELDS):
+        findings.add(30, "no head of a journal has this field", f"head.{name[:64]}")
     seal = Seal(document, "head", ("plane",), findings)
     view = _view(document, JournalHead, "head", findings)
     _check_plane(seal, 30, view.ts if view else None, trust, findings)

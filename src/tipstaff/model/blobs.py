@@ -1,6 +1,6 @@
 """What the rooms above need of content-addressed bytes, so that none of them has to know where these are kept."""
 
-from typing import Protocol
+from typing import BinaryIO, Protocol, runtime_checkable
 
 
 class BlobWriter(Protocol):
@@ -27,3 +27,11 @@ class BlobStore(Protocol):
 
     def writer(self) -> BlobWriter:
         """Begin a blob whose size is not known, in bounded memory."""
+
+
+@runtime_checkable
+class OpenBlobs(Protocol):
+    """Bytes by their sha-256, from a store that need not have them in memory at once."""
+
+    def open(self, wanted: str) -> BinaryIO:
+        """Give the bytes with this sha-256, checked, to be read in pieces."""

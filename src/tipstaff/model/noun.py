@@ -22,6 +22,7 @@ VERSION_BUNDLE: Final = "warrant.bundle.v1"
 VERSION_REFUSAL: Final = "tipstaff.refusal.v1"
 VERSION_APPROVAL: Final = "tipstaff.approval.v1"
 VERSION_JOURNAL: Final = "tipstaff.journal.v1"
+VERSION_JOURNAL_HEAD: Final = "tipstaff.journal-head.v1"
 VERSION_CHECKPOINT: Final = "tipstaff.checkpoint.v1"
 VERSION_CLAIM: Final = "tipstaff.claim.v1"
 VERSION_ANSWER: Final = "tipstaff.answer.v1"
@@ -30,12 +31,13 @@ HEX_DIGITS: Final = 64
 NO_CONTENT: Final = "0" * HEX_DIGITS  # a deleted file's contentHash, and the journal's first prev
 
 Digest = Annotated[str, msgspec.Meta(pattern="^[0-9a-f]{64}\\Z")]
-Timestamp = Annotated[
-    str,
-    msgspec.Meta(
-        pattern="^[0-9]{4}-(0[1-9]|1[0-2])-(0[1-9]|[12][0-9]|3[01])T([01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9]\\.[0-9]{3}Z\\Z"
-    ),
-]
+# A day that exists: of a month's length, the 29th of February in leap years, and no year 0, which no clock shows.
+TIME: Final = (
+    "^(?!0000)(?:[0-9]{4}-(?:(?:0[13578]|1[02])-(?:0[1-9]|[12][0-9]|3[01])|(?:0[469]|11)-(?:0[1-9]|[12][0-9]|30)"
+    "|02-(?:0[1-9]|1[0-9]|2[0-8]))|(?:[0-9]{2}(?:0[48]|[2468][048]|[13579][26])|(?:[02468][048]|[13579][26])00)-02-29)"
+    "T(?:[01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9]\\.[0-9]{3}Z\\Z"
+)
+Timestamp = Annotated[str, msgspec.Meta(pattern=TIME)]
 KeyId = Annotated[str, msgspec.Meta(pattern="^ed25519:[0-9a-f]{16}\\Z")]
 Count = Annotated[int, msgspec.Meta(ge=0, le=2**53 - 1)]
 

@@ -1,6 +1,12 @@
-"""The Receipt, the Bundle around it, and the signatures on both. Typed views for reading, like the contract's."""
+"""The Receipt, the Bundle around it, and the signatures on both. Typed views for reading, like the contract's.
 
-from typing import Literal
+What our own writers add to the protocol is optional, and typed as far as readers rely on it: where it is there, it can
+be read, and is not null.
+"""
+
+from typing import Any, Literal
+
+import msgspec
 
 from tipstaff.model.contract import RunId
 from tipstaff.model.noun import Count, Digest, KeyId, Noun, SignedNoun, Timestamp
@@ -84,6 +90,36 @@ class DisclosureRecord(SignedNoun):
     data_class: str
 
 
+class StreamView(SignedNoun):
+    """A stream of the command: how much passed, its digest, and the artifact that keeps a copy."""
+
+    bytes: Count
+    sha256: str
+    truncated: bool = False
+    kept: Digest | None = None
+
+
+class EnforcementRecord(SignedNoun):
+    """What the sandbox made of one clause of the contract."""
+
+    clause: str
+    verdict: str
+    by: str
+
+
+class UsageRecord(SignedNoun):
+    """What the run took."""
+
+    wall_ms: int | msgspec.UnsetType = msgspec.UNSET
+    cpu_ms: int | msgspec.UnsetType = msgspec.UNSET
+    peak_memory_bytes: int | msgspec.UnsetType = msgspec.UNSET
+
+    @property
+    def complete(self) -> bool:
+        """Say whether it tells all three."""
+        return msgspec.UNSET not in (self.wall_ms, self.cpu_ms, self.peak_memory_bytes)
+
+
 class Receipt(SignedNoun):
     """What happened, as far as a verifier looks into it."""
 
@@ -104,6 +140,12 @@ class Receipt(SignedNoun):
     boundary_disclosures: list[DisclosureRecord]
     ending: Ending | None = None
     exit_code: int | None = None
+    execution_started_at: Timestamp | None = None
+    streams: dict[str, StreamView] = msgspec.field(default_factory=dict)
+    enforcement: list[EnforcementRecord] = msgspec.field(default_factory=list)
+    usage: UsageRecord | msgspec.UnsetType = msgspec.UNSET
+    changes: dict[str, Any] = msgspec.field(default_factory=dict)
+    host: dict[str, Any] = msgspec.field(default_factory=dict)
 
     @property
     def lost(self) -> bool:

@@ -6,10 +6,12 @@ A clock gives milliseconds since 1970. Whoever makes one decides what it is made
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
+from typing import Final
 
 Clock = Callable[[], int]
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MILLISECOND = timedelta(milliseconds=1)
+LAST: Final = 253_402_300_799_999  # the last millisecond of the year 9999
 
 
 def timestamp(milliseconds: int) -> str:
@@ -24,5 +26,8 @@ def _second(seconds: int) -> str:
 
 
 def milliseconds(text: str) -> int:
-    """Read a time; a `ValueError` says that it is none, as on the 31st of February."""
-    return (datetime.fromisoformat(text) - _EPOCH) // _MILLISECOND
+    """Read a time; a `ValueError` says that it is none, as on the 31st of February, or without its zone."""
+    read = datetime.fromisoformat(text)
+    if read.tzinfo is None:
+        raise ValueError(f"{text[:40]!r} does not say its zone")
+    return (read - _EPOCH) // _MILLISECOND

@@ -21,6 +21,7 @@ from tipstaff.plane.people import ROLES
 from tipstaff.plane.plane import Plane
 from tipstaff.plane.report import disclosure_report
 from tipstaff.store import Run
+from tipstaff.store.blobs import Still, always
 from tipstaff.store.principals import Principal
 
 Json = dict[str, Any]
@@ -164,18 +165,18 @@ class Caller:
             return blobs.has(digest)
         return blobs.is_owned(name, digest) or (blobs.has(digest) and blobs.is_used_for(name, digest))
 
-    def blob(self, digest: str) -> BinaryIO:
+    def blob(self, digest: str, still: Still = always) -> BinaryIO:
         """Give a blob."""
         if not self.has_blob(digest):
             raise NotFoundError(f"there is no blob {digest[:64]} of yours")
-        return self._store.blobs.open(digest)
+        return self._store.blobs.open(digest, still)
 
-    def run_blob(self, run_id: str, digest: str) -> BinaryIO:
+    def run_blob(self, run_id: str, digest: str, still: Still = always) -> BinaryIO:
         """Give a blob that a run names."""
         self._refuse_content(self._run(run_id))
         if not self._store.blobs.is_used(run_id, digest):
             raise NotFoundError(f"run {run_id} names no blob {digest[:64]}")
-        return self._store.blobs.open(digest)
+        return self._store.blobs.open(digest, still)
 
     # Housekeeping
 

@@ -14,6 +14,7 @@ from tipstaff.plane.authority import Authority
 from tipstaff.plane.contract import blobs_of_manifest
 from tipstaff.plane.room import refuse_full
 from tipstaff.store import Run
+from tipstaff.store.blobs import Still, always
 
 Json = dict[str, Any]
 MOST_INLINE_BYTES: Final = 64 * 1024
@@ -94,20 +95,20 @@ def refuse_foreign_artifacts(authority: Authority, run: Run, links: Sequence[Jso
         raise PlaneError(message, status=403, code="artifact_unknown", reasons=(next_step,))
 
 
-def content_of_claim(authority: Authority, run: Run, digest: str) -> BinaryIO:
+def content_of_claim(authority: Authority, run: Run, digest: str, still: Still = always) -> BinaryIO:
     """Give a runner content that its run is made of, or that it brought itself."""
     if not _is_of(authority, run, digest):
         raise NotFoundError(f"there is no blob {digest[:64]} for this run")
-    return authority.store.blobs.open(digest)
+    return authority.store.blobs.open(digest, still)
 
 
-def content_of_anybody(authority: Authority, digest: str) -> BinaryIO:
+def content_of_anybody(authority: Authority, digest: str, still: Still = always) -> BinaryIO:
     """Give content to whoever names it: only what a run that a runner holds now is made of."""
     users = authority.store.blobs.users(digest)
     for run_id in users:
         run = authority.store.runs.get(run_id)
         if run.claimed and digest in blobs_of_manifest(run.contract["workspace"]):
-            return authority.store.blobs.open(digest)
+            return authority.store.blobs.open(digest, still)
     raise NotFoundError(f"there is no blob {digest[:64]}")
 
 

@@ -17,7 +17,8 @@ from tipstaff.model.noun import VERSION_CHECKPOINT, VERSION_CLAIM
 from tipstaff.model.times import timestamp
 from tipstaff.plane.approvals import shortfalls
 from tipstaff.plane.authority import Authority
-from tipstaff.plane.chains import Chains, Extension
+from tipstaff.plane.bounds import refuse_forged_cancel
+from tipstaff.plane.chains import Chains
 from tipstaff.plane.contents import keep_contents, refuse_foreign_artifacts
 from tipstaff.plane.permitted import why_not
 from tipstaff.plane.refusals import failed, refuse_run
@@ -31,6 +32,7 @@ SEEN_MS: Final = 10_000  # how often it is written down that a runner lives
 MOST_LABELS: Final = 64
 LONGEST_TEXT: Final = 256
 NONCE: Final = re.compile(r"[0-9a-f]{16,64}\Z")
+TRANSFER_MS: Final = 1_800_000  # for contents to come and go, over a run's own time
 SLACK_MS: Final = 60_000  # for a runner that cannot renew: over its own timeout
 
 
@@ -78,29 +80,39 @@ class Leases:
         return {"empty": True, "offers": OFFERS} if self._authority.shared else {"empty": True}
 
     def renew(self, token: object) -> Json:
-        """Prolong a lease. The token changes; asking again with the one before gives the same answer."""
+        """Prolong a lease. The token changes; asking again with the one before gives the same token."""
         claim = self._tokens.read_claim(token)
         with self._store.database.transaction():
             run = self._store.runs.get(claim.run_id)
-            if run.lease_serial == claim.serial + 1:
-                claim = claim._replace(serial=run.lease_serial)  # the reply was lost
-            self.refuse_stale(run, claim)
-            now = self._authority.time()
-            claim = claim._replace(serial=run.lease_serial + 1)
-            lease = self._authority.lease_ms
-            self._store.runs.change(run, lease_serial=claim.serial, lease_until=now + lease)
-        return {"claimToken": self._tokens.claim(claim), "leaseMs": lease, **cancel_of(run)}
+            was_lost = run.lease_serial == claim.serial + 1  # the reply, with the token that holds now
+            claim = claim._replace(serial=claim.serial + 1)
+            self.refuse_stale(run, claim if was_lost else claim._replace(serial=claim.serial - 1))
+            now, until = self._authority.time(), self._longest(run)
+            self._store.runs.change(run, lease_serial=claim.serial, lease_until=until)
+        return {"claimToken": self._tokens.claim(claim), "leaseMs": max(1, until - now), **cancel_of(run)}
+
+    def _longest(self, run: Run) -> int:
+        """Say how long a lease may be prolonged now: not for ever, and not at all once the run is to be stopped."""
+        usual = self._authority.time() + self._authority.lease_ms
+        if run.cancel_actor is not None and run.lease_until is not None:
+            return run.lease_until
+        # The plane's last word on a run that is held was the claim.
+        return min(usual, run.plane_time + int(run.contract["limits"]["timeMs"]) + TRANSFER_MS)
 
     def append(self, token: object, links: Any, *, release: bool, contents: Sequence[bytes] = ()) -> Json:
         """Take a runner's events. With `release` the command is let run next: what is known now must survive."""
+        if self._authority.shared:
+            self._chains.prepare(self.holder(token), self._store.database)
         with self._store.database.transaction(durable=release):
             run = self.holder(token)
             keep_contents(self._authority, run, contents)
-            told = self._chains.extension(run, links)
+            told = self._chains.extension(run, links, self._authority.time() if self._authority.shared else None)
             self.refuse_invented(run, told.links)
+            if self._authority.shared:
+                refuse_forged_cancel(run, told.links)
             lasting = told.lasting
             self._store.runs.add_events(run.run_id, lasting)
-            self._store.runs.change(
+            run = self._store.runs.change(
                 run,
                 event_count=run.event_count + len(lasting),
                 events_head=lasting[-1]["hash"] if lasting else run.events_head,
@@ -109,18 +121,21 @@ class Leases:
                 released=run.released or release,
                 updated_at=self._authority.time(run),
             )
-        return {"ok": True, **cancel_of(run), **self._checkpoint(run, told)}
+        return {"ok": True, **cancel_of(run), **(self._checkpoint(run) if release else {})}
 
-    def _checkpoint(self, run: Run, told: Extension) -> Json:
-        """Sign what was seen of the chain, so that neither side can tell it differently later."""
+    def _checkpoint(self, run: Run) -> Json:
+        """Sign for what is kept of the chain, so that neither side can tell it differently later.
+
+        Only for what survives power loss, and only for what stays whatever the receipt says: no ending is held to it.
+        """
         if not self._authority.shared:
             return {}
         seen = {
             "version": VERSION_CHECKPOINT,
             "runId": run.run_id,
             "contractHash": run.contract_hash,
-            "eventCount": told.chain.count,
-            "eventsHead": told.chain.head,
+            "eventCount": run.event_count,
+            "eventsHead": run.events_head,
             "ts": timestamp(self._authority.time(run)),
         }
         return {"checkpoint": signed(seen, self._authority.signer(run.contract), "plane")}
@@ -164,6 +179,8 @@ class Leases:
             raise PlaneError(f"run {run.run_id} is {run.state}", status=409, code="not_claimed")
         if claim != (run.run_id, run.attempt, run.lease_serial, run.runner_id):
             raise PlaneError(f"this claim on run {run.run_id} has been replaced", status=409, code="claim_stale")
+        if self._authority.shared and self._store.runners.is_revoked(claim.runner_id):
+            raise PlaneError("this runner is not enrolled any more", status=401, code="runner_unknown")
 
     def runner(self, body: Json) -> Runner:
         """Give the runner whose token a body carries."""

@@ -40,6 +40,7 @@ class Lost:
     def _close(self, run_id: str) -> str:
         """Close one run; empty when another process was faster."""
         try:
+            self._completion.prepare(self._store.runs.get(run_id))
             with self._store.database.transaction(durable=True):
                 run = self._store.runs.get(run_id)
                 way = self._way(run) if run.open else None

@@ -21,6 +21,7 @@ from tipstaff.plane.lost import Lost
 from tipstaff.plane.refusals import Cause, refuse_run
 from tipstaff.plane.tokens import Tokens
 from tipstaff.policy.judge import NO_FACTS
+from tipstaff.store.blobs import Still, always
 
 TYPE_CHECKING = False  # as in tipstaff/__init__.py: type checkers take it as true
 if TYPE_CHECKING:
@@ -109,7 +110,7 @@ class Plane:
         with self._store.database.transaction(durable=True):
             run = self._store.runs.get(run_id)
             if run.claimed:
-                self._store.runs.change(run, cancel_actor=actor)
+                self._store.runs.change(run, cancel_actor=run.cancel_actor or actor)  # its runner names the first
             elif run.open:
                 event = {"type": "run.cancelled", "actor": actor}
                 refuse_run(self._authority, run, Cause("run.cancelled", f"{actor['id']!r} cancelled it", event))
@@ -183,17 +184,17 @@ class Plane:
 
         return OwnedWriter(self._authority, run_owner(self._leases.holder(token).run_id))
 
-    def blob_for_claim(self, token: object, digest: str) -> BinaryIO:
+    def blob_for_claim(self, token: object, digest: str, still: Still = always) -> BinaryIO:
         """Give the holder of a claim content that its run is made of, or that it brought."""
         from tipstaff.plane.contents import content_of_claim  # noqa: PLC0415 - as above
 
-        return content_of_claim(self._authority, self._leases.holder(token), digest)
+        return content_of_claim(self._authority, self._leases.holder(token), digest, still)
 
-    def blob_for_old_peer(self, digest: str) -> BinaryIO:
+    def blob_for_old_peer(self, digest: str, still: Still = always) -> BinaryIO:
         """Give anybody content that a run at a runner is made of: for runners that cannot say who they are."""
         from tipstaff.plane.contents import content_of_anybody  # noqa: PLC0415 - as above
 
-        return content_of_anybody(self._authority, digest)
+        return content_of_anybody(self._authority, digest, still)
 
     def _woken(self, token: object) -> None:
         self._wake(f"run:{self._leases.run_of(token)}")

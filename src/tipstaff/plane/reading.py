@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 
 from tipstaff.errors import NotFoundError, StoreError
-from tipstaff.model.times import milliseconds, timestamp
+from tipstaff.model.times import LAST, milliseconds, timestamp
 from tipstaff.plane.authority import Authority
 from tipstaff.store import Run
 
@@ -60,10 +60,11 @@ def runners(authority: Authority) -> list[Json]:
 
 def export(authority: Authority, since: str | None) -> Iterator[bytes]:
     """Give every event since a time, one line of JSON each, a run at a time, oldest first."""
-    earliest = milliseconds(since) if since else 0
+    earliest = min(max(0, milliseconds(since)), LAST) if since else 0
+    text = timestamp(earliest)  # times compare as text, whoever wrote them
     for run_id in authority.store.runs.since(earliest):
         for link in authority.store.runs.events(run_id):
-            if milliseconds(link["ts"]) >= earliest:
+            if link["ts"] >= text:
                 yield msgspec.json.encode({"runId": run_id, **link}) + b"\n"
 
 
@@ -78,10 +79,11 @@ def metrics(authority: Authority) -> Json:
     }
 
 
-def named(authority: Authority, beginning: str, count: int) -> list[str]:
-    """List ids of runs and of refused requests that begin so."""
+def named(authority: Authority, beginning: str, count: int, principal: str | None = None) -> list[str]:
+    """List ids of runs and of refused requests that begin so; of all requesters, or of one."""
     store = authority.store
-    return [*store.runs.beginning(beginning, count), *store.refusals.beginning(beginning, count)][:count]
+    runs = store.runs.beginning(beginning, count, principal)
+    return [*runs, *store.refusals.beginning(beginning, count, principal)][:count]
 
 
 def run_line(run: Run) -> Json:
@@ -176,9 +178,9 @@ def refusal(authority: Authority, refusal_id: str) -> Json:
     raise NotFoundError(f"there is no refusal {refusal_id[:64]!r}", hint="see: tipstaff history")
 
 
-def waiting(authority: Authority) -> list[Json]:
-    """List the runs that wait for people, oldest first, with exactly what is asked."""
-    runs = authority.store.runs.asking()
+def waiting(authority: Authority, principal: str | None = None) -> list[Json]:
+    """List the runs that wait for people, oldest first, with exactly what is asked; of all, or of one requester."""
+    runs = authority.store.runs.asking(principal)
     return [
         {
             **run_line(run),
@@ -223,7 +225,8 @@ def output(authority: Authority, run_id: str, stream: str) -> bytes:
     kept = record.get("kept")
     if not kept or record.get("bytes") == 0:  # nothing is no artifact: a runner elsewhere does not send it
         return b""
-    if not authority.store.blobs.has(kept):
+    # What a receipt names and no event of the run brought is not the run's, and nobody is told whether it is there.
+    if not authority.store.blobs.is_used(run_id, kept) or not authority.store.blobs.has(kept):
         raise NotFoundError(f"what run {run_id} printed is not kept any more", hint="its receipt still has the digest")
     return authority.store.blobs.get(kept)
 

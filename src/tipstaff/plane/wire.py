@@ -11,8 +11,8 @@ from typing import Any, Final
 
 import msgspec
 
-from tipstaff.errors import BusyError, InputError, NotFoundError, PlaneError, StoreError, TipstaffError
-from tipstaff.evidence.reading import read_object
+from tipstaff.errors import BusyError, InputError, NotFoundError, PlaneError, StoreError
+from tipstaff.evidence.reading import read_body
 from tipstaff.plane.plane import Plane
 
 Json = dict[str, Any]
@@ -21,16 +21,29 @@ _Step = Callable[[Plane, Json], Json]
 
 
 def answer(plane: Plane, path: str, body: bytes, *, wait: bool = True) -> tuple[int, bytes]:
-    """Answer one request of a runner; without `wait`, one that cannot be answered at once is 503, code `busy`."""
+    """Answer one request of a runner; without `wait`, one that cannot be answered at once is 503, code `busy`.
+
+    What is wrong with the store is told as it is: the runner is of the same house.
+    """
+    try:
+        return answer_outside(plane, path, body, wait=wait)
+    except BusyError as error:
+        return 503, msgspec.json.encode({"error": str(error), "code": "busy"})
+    except StoreError as error:
+        return 503, msgspec.json.encode({"error": str(error)})
+
+
+def answer_outside(plane: Plane, path: str, body: bytes, *, wait: bool = True) -> tuple[int, bytes]:
+    """Answer one request of a runner elsewhere; a `StoreError` names our files, and is the caller's to tell."""
     try:
         with nullcontext() if wait else plane.without_waiting():
             status, reply = 200, _answered(plane, path, body)
-    except BusyError as error:
-        status, reply = 503, {"error": str(error), "code": "busy"}
     except PlaneError as error:
         status, reply = error.status, {"error": error.message, "code": error.code, "reasons": list(error.reasons)}
-    except (InputError, NotFoundError, StoreError) as error:
-        status, reply = _STATUS[_kind(error)], {"error": str(error)}
+    except InputError as error:
+        status, reply = 400, {"error": str(error), "code": "malformed"}
+    except NotFoundError as error:
+        status, reply = 404, {"error": str(error), "code": "not_found"}
     return status, msgspec.json.encode(reply)
 
 
@@ -38,12 +51,12 @@ def _answered(plane: Plane, path: str, body: bytes) -> Json:
     if len(body) > MOST_BODY_BYTES:
         raise PlaneError(f"a body is at most {MOST_BODY_BYTES} bytes", status=413)
     if (office := _OFFICES.get(path)) is not None:
-        return office(plane, read_object(body, {}))
+        return office(plane, read_body(body))
     found = _RUN.fullmatch(path)
     step = _STEPS.get(found["step"]) if found else None
     if found is None or step is None:
         raise PlaneError(f"there is nothing at {path[:128]!r}", status=404)
-    fields = read_object(body, {})
+    fields = read_body(body)
     plane.holds(fields.get("claimToken"), found["run"])
     return step(plane, fields)
 
@@ -80,10 +93,6 @@ def _ask(plane: Plane, fields: Json) -> Json:
     return plane.ask(fields.get("claimToken"), fields)
 
 
-def _kind(error: TipstaffError) -> type[TipstaffError]:
-    return next(kind for kind in _STATUS if isinstance(error, kind))
-
-
 _RUN: Final = re.compile(r"/v1/runs/(?P<run>[^/]{1,128})/(?P<step>[a-z]+)")
 _OFFICES: Final[dict[str, _Step]] = {
     "/v1/claims": Plane.claim,
@@ -97,4 +106,3 @@ _STEPS: Final[dict[str, _Step]] = {
     "ask": _ask,
     "complete": _complete,
 }
-_STATUS: Final[dict[type[TipstaffError], int]] = {InputError: 400, NotFoundError: 404, StoreError: 503}

@@ -1,15 +1,18 @@
 """The contents of one run: what it makes stays in the spool until the plane has it; what it needs is fetched.
 
 Small contents are held in memory and go with the receipt where the plane takes them so; larger ones are files, brought
-before the receipt is written. What comes from the plane is hashed: other bytes than were asked for are never used.
+before the receipt is written. What comes from the plane goes into a file that nobody else sees and that goes away with
+its use, and is hashed: other bytes than were asked for are never used. Whoever can read in pieces (`open`) should:
+`get` has the whole in memory, and refuses what is too long for that.
 """
 
 import asyncio
 import os
 from hashlib import sha256
-from typing import TYPE_CHECKING, Final, Protocol
+from io import BytesIO
+from typing import TYPE_CHECKING, BinaryIO, Final, Protocol
 
-from tipstaff.errors import StoreError
+from tipstaff.errors import InputError, StoreError
 from tipstaff.runner.spool import Entry
 
 if TYPE_CHECKING:
@@ -17,13 +20,14 @@ if TYPE_CHECKING:
 
 IN_MEMORY: Final = 64 * 1024  # bytes of one content
 MOST_IN_MEMORY: Final = 960 * 1024  # of all: with its padding, no more than one message may hold
+MOST_WHOLE: Final = 256 * 1024**2  # bytes of one content that somebody wants to have at once
 FETCH_SECONDS: Final = 3600.0
 
 
 class Fetch(Protocol):
-    """A way to get a content from the plane, checked."""
+    """A way to get a content from the plane, checked, into a file."""
 
-    async def __call__(self, wanted: str, /) -> bytes:
+    async def __call__(self, wanted: str, into: BinaryIO, /) -> None:
         """Get it."""
 
 
@@ -45,12 +49,30 @@ class RunBlobs:
 
     def get(self, wanted: str) -> bytes:
         """Give the bytes with this sha-256, checked; from the plane where they are not here. Never on the loop."""
+        with self.open(wanted) as file:
+            content = file.read(MOST_WHOLE + 1)
+        if len(content) > MOST_WHOLE:
+            raise InputError(f"the content {wanted[:12]} is larger than {MOST_WHOLE} bytes, which is too much at once")
+        return content
+
+    def open(self, wanted: str) -> BinaryIO:
+        """Give the same to be read in pieces. Never on the loop."""
         if wanted in self.small:
-            return self.small[wanted]
+            return BytesIO(self.small[wanted])
         path = self._entry.blob(wanted)
-        if path.exists():
-            return path.read_bytes()
-        return asyncio.run_coroutine_threadsafe(self._fetch(wanted), self._loop).result(FETCH_SECONDS)
+        return path.open("rb") if path.exists() else self._fetched(wanted)
+
+    def _fetched(self, wanted: str) -> BinaryIO:
+        file = self._entry.nameless()
+        fetching = asyncio.run_coroutine_threadsafe(self._fetch(wanted, file), self._loop)
+        try:
+            fetching.result(FETCH_SECONDS)
+            file.seek(0)
+        except BaseException:
+            fetching.cancel()
+            file.close()
+            raise
+        return file
 
     def writer(self) -> "RunWriter":
         """Begin a content whose size is not known, in bounded memory."""

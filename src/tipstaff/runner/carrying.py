@@ -1,10 +1,10 @@
 """One claim on a plane elsewhere, carried out: checked, kept on disk, run, signed for and sent.
 
 1. What is not our plane's contract for this runner and this moment, or was taken before, is dropped: nothing runs,
-   nothing is signed.
+   nothing is signed. All but the last is looked at when an `AtWork` is made.
 2. Whatever else happens, there is a receipt: what cannot be kept here, what breaks down and what a restart cut off is
    told as a failure, from the events that are on our disk.
-3. Times are the plane's, where it sent its signed clock: its word plus the time since, by our own clock.
+3. Times are the plane's, where it signed for the claim: its time plus the time since, by our own clock.
 """
 
 import asyncio
@@ -19,16 +19,17 @@ from typing import Any, Final
 import msgspec
 
 from tipstaff.errors import PlaneError, StoreError, TipstaffError
-from tipstaff.evidence.seal import signed
+from tipstaff.evidence.seal import payload_digest, signed
 from tipstaff.keys import Signer
 from tipstaff.model.times import Clock, milliseconds
 from tipstaff.runner.blobs import RunBlobs
 from tipstaff.runner.client import Claim
-from tipstaff.runner.contracts import ForeignContractError, Place, plane_time_of, refuse_foreign, refuse_unfit
+from tipstaff.runner.contracts import ForeignContractError, Place, refuse_foreign, refuse_unfit
 from tipstaff.runner.held import HeldLease
 from tipstaff.runner.http import OverHttp
 from tipstaff.runner.live import LiveOutput
 from tipstaff.runner.older import view_of
+from tipstaff.runner.proofs import claimed_at
 from tipstaff.runner.seen import Seen
 from tipstaff.runner.sending import Sender
 from tipstaff.runner.spool import Entry, Parcel, Spool
@@ -36,7 +37,7 @@ from tipstaff.runner.workspaces import RunnerWorkspaces
 from tipstaff.session import Host, Outside, Session, Told
 from tipstaff.session.failed import Failure, failed
 from tipstaff.session.plan import UnfitContractError
-from tipstaff.session.session import LOG, may_leave
+from tipstaff.session.session import LOG, may_leave, stream_names
 
 Json = dict[str, Any]
 MILLION: Final = 1_000_000
@@ -59,12 +60,18 @@ class Means(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class AtWork:
-    """One claim at work; `stop` ends it at once, in the operator's name."""
+    """One claim at work; `stop` ends it at once, in the operator's name.
+
+    ForeignContractError where the claim is nobody's, or another's.
+    """
 
     def __init__(self, means: Means, claim: Claim, nonce: str) -> None:
+        if _plain_name(claim.run_id) is None:
+            raise ForeignContractError(f"{claim.run_id[:64]!r} is no name of a run")
         self._means = means
         self._claim = claim
         self._clock = _clock(means, claim, nonce)
+        refuse_foreign(claim, means.place, self._clock())
         self._outside = Outside()
         self._session: Session | None = None
         self._is_stopped = False
@@ -83,15 +90,12 @@ class AtWork:
     async def carry_out(self) -> Json | None:
         """Carry the claim out, to its countersigned receipt; None where the plane does not want it any more.
 
-        ForeignContractError where it is nobody's.
+        ForeignContractError where it was taken before.
         """
         means, claim = self._means, self._claim
-        if _plain_name(claim.run_id) is None:
-            raise ForeignContractError(f"{claim.run_id[:64]!r} is no name of a run")
-        refuse_foreign(claim, means.place, self._clock())
         view = view_of(claim.contract, means.host.tiers)
         entry = means.spool.open(claim)
-        lease = HeldLease(means.client, entry, means.place.plane_key, means.chance)
+        lease = HeldLease(means.client, entry, means.place, means.chance)
         told = await self._told(view, entry, lease)
         parcel = self._parcel(told, entry, lease)
         try:
@@ -103,7 +107,9 @@ class AtWork:
     def _refuse_seen(self) -> None:
         """Refuse a claim that was taken before; a disk that cannot note it is a reason not to run it."""
         claim = self._claim
-        if not self._means.seen.take(claim.events[-1]["hash"], milliseconds(claim.contract["expiresAt"])):
+        attempt = claim.attempt if claim.proof is not None else 1  # what nobody signed for says nothing
+        expires = milliseconds(claim.contract["expiresAt"])
+        if not self._means.seen.take(payload_digest(claim.contract), attempt, expires):
             raise ForeignContractError(f"this claim on {claim.run_id} was taken before", "contract_replayed")
 
     async def _told(self, view: Json, entry: Entry, lease: HeldLease) -> Told:
@@ -137,7 +143,9 @@ class AtWork:
         live = LiveOutput(lease.log) if "log" in means.client.offers and may_leave(view, LOG) else None
         outside = self._outside
         if live is not None:
-            outside = msgspec.structs.replace(outside, stdout=live.sink("stdout"), stderr=live.sink("stderr"))
+            outside = msgspec.structs.replace(
+                outside, stdout=live.sink("stdout"), stderr=live.sink(stream_names(view)[-1])
+            )
         session = self._session = Session(host, view, self._claim.events, self._claim.secrets)
         self._blame()
         async with lease.kept(session, outside):
@@ -196,7 +204,7 @@ def _words(error: StoreError | OSError) -> str:
 
 def _clock(means: Means, claim: Claim, nonce: str) -> Clock:
     """Give the run's clock: the plane's word plus the time since, else our own."""
-    at = plane_time_of(claim, nonce, means.place.plane_key)
+    at = claimed_at(claim, nonce, means.place)
     if at is None:
         return means.host.clock
     return partial(_since, at, time.clock_gettime_ns(time.CLOCK_BOOTTIME))

@@ -23,6 +23,7 @@ OK: Final = 200
 BUSY: Final = 503
 BAD_ANSWER: Final = 502
 MALFORMED: Final = "answer_malformed"
+NO_PLANE: Final = "not_a_plane"
 LONG_BYTES: Final = 64 * 1024  # a longer body takes longer to read than a thread takes to start
 SLOW_SECONDS: Final = 0.02
 _NOTHING: Final[Mapping[str, Any]] = {}
@@ -53,7 +54,7 @@ class Claim(NamedTuple):
     events: list[Json]
     secrets: dict[str, str]
     lease_ms: int  # 0: the plane speaks of no lease
-    plane_time: Json | None = None  # the plane's signed clock, as it came
+    proof: Json | None = None  # the plane's signed word on this claim, as it came
 
 
 class PlaneClient(Protocol):
@@ -95,7 +96,7 @@ class _Claimed(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
     secrets: list[_Secret] = []
     attempt: int = 1
     lease_ms: int = 0
-    plane_time: Json | None = None
+    proof: Json | None = None
 
 
 class Speaker(ABC):
@@ -134,7 +135,7 @@ class Speaker(ABC):
             events=read.events,
             secrets={secret.name: secret.value for secret in read.secrets},
             lease_ms=max(0, read.lease_ms),
-            plane_time=read.plane_time,
+            proof=read.proof,
         )
 
     async def append(self, claim: Claim, events: Sequence[Json], *, release: bool = False) -> Json | None:
@@ -209,7 +210,10 @@ def _inline(blobs: Iterable[bytes]) -> Json:
 
 
 def understood(status: int, data: bytes) -> Json:
-    """Read an answer; PlaneError where the plane says no, or nothing that could be understood."""
+    """Read an answer; PlaneError where the plane says no, or nothing that could be understood.
+
+    Every plane says in words why it says no: what does not is somebody else's answer on the way, and counts as none.
+    """
     try:
         reply = msgspec.json.decode(data)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
@@ -217,6 +221,9 @@ def understood(status: int, data: bytes) -> Json:
     if type(reply) is not dict:
         raise unreadable(f"an answer with status {status}", "it is not an object")
     if status != OK:
+        if type(reply.get("error")) is not str:
+            message = f"the plane cannot be reached: something on the way answers with status {status}"
+            raise UnreachableError(message, status=status, code=NO_PLANE)
         raise refused(status, reply)
     return reply
 

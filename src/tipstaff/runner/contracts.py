@@ -3,7 +3,7 @@
 1. The pinned key signed it, and it names that key as its issuer's.
 2. It is the claimed run's, of our pool; the chain begins with its hash, folds without a problem, and says that this
    very runner claimed it.
-3. It has not expired: by the plane's own signed clock where the plane sent one, else by ours.
+3. It has not expired: by the plane's own signed time where the plane signs for claims (`proofs`), else by ours.
 4. The secrets that came are those that it names, no more and no less.
 What fails one of these is nobody's contract: nothing runs, and nothing is signed for it (`ForeignContractError`).
 5. It asks for nothing that only the requester's own machine could give: folders, variables, an open network; and its
@@ -29,14 +29,14 @@ from tipstaff.runner.client import Claim
 from tipstaff.session.plan import UnfitContractError, is_captured
 
 Json = dict[str, Any]
-VERSION_TIME: Final = "tipstaff.time.v1"
+FORGED: Final = "contract_forged"  # by the key that is pinned, it is not the plane's
 OURS_ANYWAY: Final = frozenset({"HOME", "PATH"})  # whoever inherits these has ours, not the host's
 
 
 class ForeignContractError(PlaneError):
     """A contract that is not our plane's, or not for this runner and now."""
 
-    def __init__(self, message: str, code: str = "contract_forged") -> None:
+    def __init__(self, message: str, code: str = "contract_foreign") -> None:
         super().__init__(message, status=403, code=code)
 
 
@@ -47,24 +47,7 @@ class Place(msgspec.Struct, frozen=True, kw_only=True):
     runner_id: str
     runner_key_id: str
     pool: str
-
-
-def plane_time_of(claim: Claim, nonce: str, key: PublicKey) -> int | None:
-    """Read the plane's clock from its answer, in milliseconds; None where the plane sends none."""
-    said = claim.plane_time
-    if said is None:
-        return None
-    findings = Findings()
-    Seal(said, "planeTime", ("plane",), findings).check(2, "plane", key)
-    ts = said.get("ts")
-    if findings.sorted() or said.get("version") != VERSION_TIME or said.get("nonce") != nonce or type(ts) is not str:
-        raise ForeignContractError(
-            "the plane's time is not signed by our plane, or not for this question", "time_forged"
-        )
-    try:
-        return milliseconds(ts)
-    except (ValueError, TypeError) as error:
-        raise ForeignContractError("the plane's time is none", "time_forged") from error
+    proves: bool = False  # whether the plane signs for claims and answers, so that one without is not its own
 
 
 def refuse_foreign(claim: Claim, place: Place, now: int) -> None:
@@ -73,7 +56,7 @@ def refuse_foreign(claim: Claim, place: Place, now: int) -> None:
     seal = Seal(claim.contract, "contract", ("plane", "org"), findings)
     seal.check(2, "plane", place.plane_key)
     if findings.sorted():
-        raise ForeignContractError("the contract is not signed by our plane")
+        raise ForeignContractError("the contract is not signed by our plane", FORGED)
     contract = _typed(claim.contract)
     if contract.issuer.key_id != place.plane_key.key_id or contract.version != VERSION_CONTRACT:
         raise ForeignContractError("the contract names another issuer, or is of another version")

@@ -2,8 +2,8 @@
 
 Measured, this costs a fifth of what a general client costs, which was a third of what a short run cost its runner. It
 knows only what a plane answers: one reply to one request, of a length or in chunks, whole and bounded. Proxies, and
-contents that stream, go by the general client. A connection is used again only after a reply that was read to its end;
-nothing is asked twice here.
+contents that stream, go by the general client. A connection is used again only after a reply that was read to its end,
+and only if nothing has come on it since: that would be no answer to anything. Nothing is asked twice here.
 """
 
 import asyncio
@@ -12,7 +12,7 @@ import ssl
 from typing import Final, NamedTuple
 from urllib.parse import urlsplit
 
-MOST_HEAD_BYTES: Final = 64 * 1024
+MOST_HEAD_BYTES: Final = 64 * 1024  # of a head, of a line before a chunk, of all trailers
 MOST_IDLE: Final = 16
 IDLE_SECONDS: Final = 30.0  # less than any plane's own patience
 CHUNKED: Final = "chunked"
@@ -33,8 +33,34 @@ class Reply(NamedTuple):
     data: bytes
 
 
+class _Counting(asyncio.StreamReader):
+    """Knows how many bytes have come that nobody has taken."""
+
+    waiting = 0
+
+    def feed_data(self, data: bytes) -> None:  # type: ignore[override]  # of sockets, only bytes come
+        """Take what came."""
+        self.waiting += len(data)
+        super().feed_data(data)
+
+    async def readuntil(self, separator: bytes = b"\n") -> bytes:  # type: ignore[override]  # newer ones take several
+        """Give what stands before a separator, and it; OddReplyError where it does not come soon enough."""
+        try:
+            found = await super().readuntil(separator)
+        except asyncio.LimitOverrunError as error:
+            raise OddReplyError("its head, or a line of it, is too long") from error
+        self.waiting -= len(found)
+        return found
+
+    async def readexactly(self, n: int) -> bytes:
+        """Give so many bytes."""
+        found = await super().readexactly(n)
+        self.waiting -= len(found)
+        return found
+
+
 class _Connection(NamedTuple):
-    reader: asyncio.StreamReader
+    reader: _Counting
     writer: asyncio.StreamWriter
     idle_since: float
 
@@ -81,18 +107,20 @@ class Direct:
             self._idle.pop().writer.close()
 
     async def _connected(self) -> _Connection:
+        loop = asyncio.get_running_loop()
+        reader = _Counting(limit=MOST_HEAD_BYTES, loop=loop)
+        protocol = asyncio.StreamReaderProtocol(reader, loop=loop)
         async with asyncio.timeout(self._connect_seconds):
-            reader, writer = await asyncio.open_connection(
-                self._host, self._port, ssl=self._tls, limit=MOST_HEAD_BYTES, happy_eyeballs_delay=None
-            )
-        return _Connection(reader, writer, 0.0)
+            transport, _ = await loop.create_connection(lambda: protocol, self._host, self._port, ssl=self._tls)
+        return _Connection(reader, asyncio.StreamWriter(transport, protocol, reader, loop), 0.0)
 
     def _kept(self) -> _Connection | None:
-        """Give a connection that the server has not closed meanwhile."""
+        """Give a connection that the server has neither closed meanwhile nor said something on."""
         now = asyncio.get_running_loop().time()
         while self._idle:
             found = self._idle.pop()
-            if now - found.idle_since < IDLE_SECONDS and not found.reader.at_eof() and not found.writer.is_closing():
+            is_quiet = not (found.reader.waiting or found.reader.at_eof() or found.writer.is_closing())
+            if is_quiet and now - found.idle_since < IDLE_SECONDS:
                 return found
             found.writer.close()
         return None
@@ -104,12 +132,9 @@ class Direct:
             connection.writer.close()
 
 
-async def _read(reader: asyncio.StreamReader, most_bytes: int) -> tuple[Reply, bool]:
+async def _read(reader: _Counting, most_bytes: int) -> tuple[Reply, bool]:
     """Read one reply to its end; also say whether the connection can be used again."""
-    try:
-        head = await reader.readuntil(b"\r\n\r\n")
-    except asyncio.LimitOverrunError as error:
-        raise OddReplyError("its head is too long") from error
+    head = await reader.readuntil(b"\r\n\r\n")
     first, *lines = head[:-4].split(b"\r\n")
     status = _STATUS.match(first)
     if status is None:
@@ -128,7 +153,7 @@ def _field(line: bytes) -> tuple[str, str]:
     return name.lower(), value.strip()
 
 
-async def _body(reader: asyncio.StreamReader, headers: dict[str, str], most_bytes: int) -> bytes:
+async def _body(reader: _Counting, headers: dict[str, str], most_bytes: int) -> bytes:
     coding, length = headers.get("transfer-encoding"), headers.get("content-length")
     if coding is not None:
         if coding.lower() != CHUNKED or length is not None:
@@ -141,7 +166,7 @@ async def _body(reader: asyncio.StreamReader, headers: dict[str, str], most_byte
     return await reader.readexactly(int(length))
 
 
-async def _chunks(reader: asyncio.StreamReader, most_bytes: int) -> bytes:
+async def _chunks(reader: _Counting, most_bytes: int) -> bytes:
     parts = bytearray()
     while True:
         line = _CHUNK.match(await reader.readuntil(b"\r\n"))
@@ -155,6 +180,9 @@ async def _chunks(reader: asyncio.StreamReader, most_bytes: int) -> bytes:
         parts += await reader.readexactly(size)
         if await reader.readexactly(2) != b"\r\n":
             raise OddReplyError("one of its chunks is longer than it says")
-    while await reader.readuntil(b"\r\n") != b"\r\n":
-        pass  # a trailer says nothing that we ask for
+    left = MOST_HEAD_BYTES
+    while (trailer := await reader.readuntil(b"\r\n")) != b"\r\n":  # it says nothing that we ask for
+        left -= len(trailer)
+        if left < 0:
+            raise OddReplyError("its trailers are too long")
     return bytes(parts)

@@ -1,19 +1,22 @@
 """Enrolment: a runner with a key of its own becomes known to its plane, once.
 
-Tried again for a minute where the plane cannot be reached, since both may just have been started; what the plane says
-no to is not tried again. What it answered is kept before anything else is done with it.
+Tried again for a minute where the plane cannot be reached, since both may just have been started, and said once; what
+the plane says no to, or a certificate that nobody vouches for, is not tried again. What it answered is kept before
+anything else is done with it.
 """
 
 import asyncio
+import ssl
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final
 
 import msgspec
 
-from tipstaff.errors import SigningKeyError, UsageError
+from tipstaff.errors import PlaneError, SigningKeyError, UsageError
 from tipstaff.runner.address import Address
-from tipstaff.runner.client import UnreachableError, unreadable
+from tipstaff.runner.client import BUSY, UnreachableError, unreadable
 from tipstaff.runner.http import OverHttp
 from tipstaff.runner.identity import (
     Identity,
@@ -27,6 +30,7 @@ from tipstaff.runner.identity import (
 )
 
 Json = dict[str, Any]
+Tell = Callable[[str], None]
 TRY_SECONDS: Final = 60.0
 PAUSE_SECONDS: Final = 2.0
 DEFAULT_POOL: Final = "default"
@@ -53,8 +57,15 @@ class _Enrolled(msgspec.Struct, frozen=True, rename="camel"):
     plane_public_key_pem: str | None = None
 
 
-async def identity_of(data: Path, wish: Wish) -> tuple[Identity, bool]:
-    """Give the runner of a directory, enrolled now if it was not; says whether it was enrolled now."""
+def _nobody(_text: str) -> None:
+    """Tell nobody."""
+
+
+async def identity_of(data: Path, wish: Wish, tell: Tell = _nobody) -> tuple[Identity, bool]:
+    """Give the runner of a directory, enrolled now if it was not; says whether it was enrolled now.
+
+    `tell` hears why it takes longer.
+    """
     open_directory(data)
     key = runner_key(data)
     record = enrolled(data)
@@ -70,8 +81,9 @@ async def identity_of(data: Path, wish: Wish) -> tuple[Identity, bool]:
             hint="make one with: tipstaff plane enroll-token, and put it into TIPSTAFF_ENROLL_TOKEN",
         )
     pool = wish.pool or DEFAULT_POOL
-    reply = await _answer(wish, {"enrollToken": wish.token, "publicKeyPem": key.public.pem, "pool": pool})
-    record = Record(reply.runner_id, reply.runner_token, pool, wish.address.url)
+    reply = await _answer(wish, {"enrollToken": wish.token, "publicKeyPem": key.public.pem, "pool": pool}, tell)
+    proves = bool(reply.plane_public_key_pem)
+    record = Record(reply.runner_id, reply.runner_token, pool, wish.address.url, proves)
     # The key first: what is kept as enrolled must be able to tell its plane's contracts from others'.
     try:
         plane_key = pin(data, reply.plane_public_key_pem, wish.plane_key)
@@ -81,17 +93,17 @@ async def identity_of(data: Path, wish: Wish) -> tuple[Identity, bool]:
     return Identity(record, key, plane_key), True
 
 
-async def _answer(wish: Wish, body: Json) -> _Enrolled:
+async def _answer(wish: Wish, body: Json, tell: Tell) -> _Enrolled:
     if wish.labels:
         body = {**body, "labels": list(wish.labels)}
-    reply = await _patiently(wish, body)
+    reply = await _patiently(wish, body, tell)
     try:
         return msgspec.convert(reply, _Enrolled)
     except msgspec.ValidationError as error:
         raise unreadable("an enrolment", str(error)) from error
 
 
-async def _patiently(wish: Wish, body: Json) -> Json:
+async def _patiently(wish: Wish, body: Json, tell: Tell) -> Json:
     """Ask until the plane answers, or the time for that is over."""
     if wish.address is None:
         raise ValueError("there is nobody to ask")
@@ -102,11 +114,29 @@ async def _patiently(wish: Wish, body: Json) -> Json:
             try:
                 return await client.enroll(body)
             except UnreachableError as error:
+                _refuse_certificate(wish.address, error)
                 if error.code != "unreachable" or time.monotonic() + wish.pause_seconds > end:
                     raise
+                tell(f"{error.message}; trying for {wish.try_seconds:g} s")
+                tell = _nobody  # the same again says nothing new
             await asyncio.sleep(wish.pause_seconds)
     finally:
         await client.close()
+
+
+def _refuse_certificate(address: Address, error: UnreachableError) -> None:
+    """Refuse a plane whose certificate does not hold: to ask again would not mend it."""
+    cause: BaseException | None = error
+    while cause is not None and not isinstance(cause, ssl.SSLCertVerificationError):
+        cause = cause.__cause__ or cause.__context__
+    if cause is not None:
+        why = getattr(cause, "verify_message", "") or str(cause)
+        raise PlaneError(
+            f"the certificate of the plane at {address.url} is not trusted: {why}",
+            status=BUSY,
+            code="certificate",
+            reasons=("if somebody of yours vouches for it, name their certificates with --ca FILE",),
+        ) from error
 
 
 def _refuse_other_plane(record: Record, address: Address | None) -> None:

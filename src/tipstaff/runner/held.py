@@ -2,22 +2,24 @@
 
 By a clock that counts suspended hours too, the run's processes are killed a little before the lease ends, if no renewal
 came through: then the plane may give the run to somebody else, and two must not do the same. Signed checkpoints of the
-plane are collected for the receipt. A plane that speaks of no lease has none; its runs go on to their own time limit.
+plane are collected for the receipt; a yes that it should have signed and did not is a no. A plane that speaks of no
+lease has none; its runs go on to their own time limit.
 """
 
 import asyncio
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, BinaryIO, Final, TypeVar
 
 from tipstaff.errors import PlaneError
 from tipstaff.evidence.report import Findings
 from tipstaff.evidence.seal import Seal
-from tipstaff.keys import PublicKey
 from tipstaff.runner.client import UnreachableError, canceller
+from tipstaff.runner.contracts import Place
 from tipstaff.runner.http import OverHttp
-from tipstaff.runner.lease import GONE, RENEWALS, STALE
+from tipstaff.runner.lease import GONE, NOT_OURS, RENEWALS, STALE
+from tipstaff.runner.proofs import is_yes
 from tipstaff.runner.spool import Entry
 from tipstaff.runner.waiting import Backoff
 from tipstaff.session import Outside, Session
@@ -37,6 +39,7 @@ TRANSFER_SECONDS: Final = 300.0  # how long a plane is tried that lives, but doe
 AGAIN_SECONDS: Final = 2.0  # the longest wait before a step that the lease depends on is tried again
 MOST_CHECKPOINTS: Final = 101
 NOT_RENEWED: Final = "the lease could not be renewed"
+UNSIGNED: Final[Json] = {"answer": "no", "reason": "the plane did not sign for the yes that came"}
 NO_CLAIM: Final = frozenset({401, 409})  # statuses
 
 
@@ -48,10 +51,10 @@ def suspended_too() -> float:
 class HeldLease:
     """The claim of one run, renewed while the run goes on."""
 
-    def __init__(self, client: OverHttp, entry: Entry, plane_key: PublicKey, chance: Callable[[], float]) -> None:
+    def __init__(self, client: OverHttp, entry: Entry, place: Place, chance: Callable[[], float]) -> None:
         self._client = client
         self._entry = entry
-        self._plane_key = plane_key
+        self._place = place
         self._chance = chance
         self._turn = asyncio.Lock()
         self._ends_at = suspended_too() + (entry.claim.lease_ms / 1000 or NO_LEASE_SECONDS)
@@ -83,7 +86,11 @@ class HeldLease:
     async def ask(self, question: Json, *, give_up: bool = False) -> Json:
         """Ask whether a place may be reached, or look for the answer."""
         async with self._turn:
-            return await self._soon(self._client.ask(self._entry.claim, question, give_up=give_up))
+            answer = await self._soon(self._client.ask(self._entry.claim, question, give_up=give_up))
+        is_asked_for = self._place.proves or "signed" in answer
+        if answer.get("answer") != "yes" or not is_asked_for:
+            return answer
+        return answer if is_yes(answer, question, self._entry.claim.run_id, self._place.plane_key) else UNSIGNED
 
     async def deliver(self, contents: Sequence[str]) -> str:
         """Bring contents to the plane, but those that go with the receipt; says why one cannot be brought."""
@@ -109,13 +116,13 @@ class HeldLease:
             reply = await self._client.log(self._entry.claim, said)  # the lease was renewed under it
         self._heed(canceller(reply))
 
-    async def fetch(self, wanted: str) -> bytes:
-        """Get a content that the contract names."""
+    async def fetch(self, wanted: str, into: BinaryIO) -> None:
+        """Write a content that the contract names into a file."""
         backoff, until = Backoff(self._chance, AGAIN_SECONDS), suspended_too() + TRANSFER_SECONDS
         while True:
             token = self._entry.claim.token
             try:
-                return await self._client.fetch(token, wanted)
+                await self._client.fetch(token, wanted, into)
             except UnreachableError as error:
                 if self.has_ended() or self._is_stopped() or suspended_too() >= until:
                     raise
@@ -123,6 +130,8 @@ class HeldLease:
             except PlaneError as error:
                 if error.status not in NO_CLAIM or self._entry.claim.token == token:
                     raise
+            else:
+                return
 
     async def _send(self, events: Sequence[Json], *, release: bool) -> Json | None:
         try:
@@ -193,9 +202,7 @@ class HeldLease:
     async def _watch(self) -> None:
         while not self.has_ended():  # noqa: ASYNC110 - by a clock that asyncio does not have
             await asyncio.sleep(min(LOOK_SECONDS, self._entry.claim.lease_ms / 8000))
-        if self._session is not None and self._outside is not None:
-            self._session.given_up(NOT_RENEWED)
-            self._outside.cancel.set()
+        self._give_up(NOT_RENEWED)
 
     async def _renew(self) -> None:
         backoff = Backoff(self._chance, AGAIN_SECONDS)
@@ -208,8 +215,8 @@ class HeldLease:
                 pause = min(backoff.next_seconds(error.retry_seconds), self._entry.claim.lease_ms / 10_000)
                 continue
             except PlaneError as error:
-                if error.code in GONE and self._outside is not None:
-                    self._outside.cancel.set()  # the run is somebody else's now: ours must not go on
+                if error.code in GONE:
+                    self._give_up(NOT_OURS)  # the run is somebody else's now: ours must not go on
                     return
                 continue
             backoff.reset()
@@ -237,6 +244,12 @@ class HeldLease:
         except TimeoutError as error:
             raise UnreachableError(f"the plane did not answer within {seconds:.0f} s", code="unreachable") from error
 
+    def _give_up(self, reason: str) -> None:
+        """Stop the run, for no wish of anybody's."""
+        if self._session is not None and self._outside is not None:
+            self._session.given_up(reason)
+            self._outside.cancel.set()
+
     def _is_stopped(self) -> bool:
         return self._outside is not None and self._outside.cancel.is_set()
 
@@ -250,9 +263,12 @@ class HeldLease:
         if type(said) is not dict or said.get("version") != VERSION_CHECKPOINT:
             return
         findings, claim = Findings(), self._entry.claim
-        Seal(said, "checkpoint", ("plane",), findings).check(2, "plane", self._plane_key)
+        Seal(said, "checkpoint", ("plane",), findings).check(2, "plane", self._place.plane_key)
         genesis = claim.events[0].get("prev")
         if not findings.sorted() and (said.get("runId"), said.get("contractHash")) == (claim.run_id, genesis):
+            before, count = self.checkpoints[-1]["eventCount"] if self.checkpoints else 0, said.get("eventCount")
+            if type(count) is not int or count <= before:
+                return  # it says no more than the one before, and each has to
             self.checkpoints.append(said)
             if len(self.checkpoints) > MOST_CHECKPOINTS:
                 del self.checkpoints[1]

@@ -2,24 +2,25 @@
 
 Follows no redirect, asks for no compression, and reads no more of an answer than its kind may have. Trouble on the
 way, and a plane that cannot answer now (429, 5xx), is an `UnreachableError`: the same may be asked again, since every
-step of the protocol gives the same answer twice. Which proxy is the environment's business; to this machine itself
-there is none.
+step of the protocol gives the same answer twice. Contents go from and to files, in pieces. Which proxy is the
+environment's business; to this machine itself there is none.
 """
 
+import asyncio
 import ssl
 from collections.abc import AsyncIterator, Mapping
 from hashlib import sha256
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, BinaryIO, Final
 from urllib.parse import urlsplit
 from urllib.request import getproxies_environment, proxy_bypass
 
 import httpx2
 import msgspec
 
-from tipstaff.errors import PlaneError, UsageError
+from tipstaff.errors import PlaneError, StoreError, UsageError
 from tipstaff.runner.address import Address
-from tipstaff.runner.client import OK, Claim, Speaker, UnreachableError, refused, understood, unreadable
+from tipstaff.runner.client import NO_PLANE, OK, Claim, Speaker, UnreachableError, refused, understood, unreadable
 from tipstaff.runner.direct import Direct, OddReplyError
 
 Json = dict[str, Any]
@@ -30,6 +31,7 @@ CONNECTIONS: Final = 64
 MOST_ANSWER_BYTES: Final = 64 * 1024**2
 MOST_BLOB_BYTES: Final = 1024**3
 CHUNK: Final = 256 * 1024
+FETCHES: Final = 2  # at once
 SLOW_DISK: Final = 10 * 1024**2  # bytes that a plane has to write in a second, before we think that it hangs
 NO_PLANES: Final = range(201, 400)
 TOO_MANY: Final = 429
@@ -48,6 +50,7 @@ class OverHttp(Speaker):
         self._address = address
         context = _context(address, ca)
         self._direct = None if _has_proxy(address) else Direct(address.url, context, CONNECT_SECONDS)
+        self._fetching = asyncio.Semaphore(FETCHES)
         self._client = httpx2.AsyncClient(
             base_url=address.url,
             verify=context,
@@ -81,50 +84,60 @@ class OverHttp(Speaker):
         size = len(content) if isinstance(content, bytes) else _size(content)
         headers = {"Authorization": f"Bearer {token}", "Content-Type": "application/octet-stream"}
         headers["Content-Length"] = str(size)
-        status, data = await self._asked("POST", "/v1/blobs", sent, headers, wait_seconds=size / SLOW_DISK)
+        status, data = await self._asked("/v1/blobs", sent, headers, wait_seconds=size / SLOW_DISK)
         if understood(status, data).get("hash") != wanted:
             raise unreadable("the digest of a content", "it is another than that of what was sent")
 
-    async def fetch(self, token: str, wanted: str) -> bytes:
-        """Get a content from the plane, checked against its digest."""
-        headers = {"Authorization": f"Bearer {token}"}
-        status, data = await self._asked("GET", f"/v1/blobs/{wanted}", b"", headers, most_bytes=MOST_BLOB_BYTES)
-        if status != OK:
-            understood(status, data)
-            raise refused(status, {})
-        if sha256(data).hexdigest() != wanted:
+    async def fetch(self, token: str, wanted: str, into: BinaryIO) -> None:
+        """Write a content of the plane's into a file, which is emptied first, and check it against its digest."""
+        async with self._fetching:
+            arriving = _Arriving(into)
+            try:
+                async with self._client.stream(
+                    "GET", f"/v1/blobs/{wanted}", headers={"Authorization": f"Bearer {token}"}
+                ) as reply:
+                    await self._received(reply, arriving)
+            except (httpx2.HTTPError, httpx2.StreamError, httpx2.InvalidURL) as error:
+                raise UnreachableError(self._trouble(error), code="unreachable") from error
+        if arriving.digest != wanted:
             raise unreadable(f"the content {wanted[:12]}", "its bytes have another digest")
-        return data
+
+    async def _received(self, reply: httpx2.Response, arriving: "_Arriving") -> None:
+        if reply.status_code != OK:
+            data = await _bounded(reply, MOST_ANSWER_BYTES)
+            status, data = self._usable(reply.status_code, data, reply.headers.get("Retry-After", ""))
+            understood(status, data)
+        async for part in reply.aiter_raw(CHUNK):
+            await asyncio.to_thread(arriving.take, part)  # to hash and write it takes longer than the loop may wait
 
     async def _post(self, path: str, body: Json) -> Json:
         wait_seconds = body.get("waitMs", 0) / 1000
-        encoded = msgspec.json.encode(body)
-        if self._direct is None:
-            headers = {"Content-Type": "application/json"}
-            return understood(*await self._asked("POST", path, encoded, headers, wait_seconds=wait_seconds))
+        encoded, seconds = msgspec.json.encode(body), ANSWER_SECONDS + wait_seconds
         try:
-            reply = await self._direct.post(path, encoded, ANSWER_SECONDS + wait_seconds, MOST_ANSWER_BYTES)
+            if self._direct is None:
+                headers = {"Content-Type": "application/json"}
+                async with asyncio.timeout(seconds):  # also of an answer that comes in drops
+                    return understood(*await self._asked(path, encoded, headers, wait_seconds=wait_seconds))
+            reply = await self._direct.post(path, encoded, seconds, MOST_ANSWER_BYTES)
         except OddReplyError as error:
             raise unreadable("an answer", str(error)) from error
         except (OSError, TimeoutError) as error:
             raise UnreachableError(self._trouble(error), code="unreachable") from error
         return understood(*self._usable(reply.status, reply.data, reply.headers.get("retry-after", "")))
 
-    async def _asked(  # noqa: PLR0913 - one request has this many parts
+    async def _asked(
         self,
-        method: str,
         path: str,
         content: bytes | AsyncIterator[bytes],
         headers: Mapping[str, str],
         *,
-        wait_seconds: float = 0.0,
-        most_bytes: int = 0,
+        wait_seconds: float,
     ) -> tuple[int, bytes]:
         """Carry one request there and its answer back."""
         timeout = httpx2.Timeout(ANSWER_SECONDS + wait_seconds, connect=CONNECT_SECONDS)
         try:
-            async with self._client.stream(method, path, content=content, headers=headers, timeout=timeout) as reply:
-                data = await _bounded(reply, most_bytes or MOST_ANSWER_BYTES)
+            async with self._client.stream("POST", path, content=content, headers=headers, timeout=timeout) as reply:
+                data = await _bounded(reply, MOST_ANSWER_BYTES)
         except (httpx2.HTTPError, httpx2.StreamError, httpx2.InvalidURL) as error:
             raise UnreachableError(self._trouble(error), code="unreachable") from error
         return self._usable(reply.status_code, data, reply.headers.get("Retry-After", ""))
@@ -133,7 +146,7 @@ class OverHttp(Speaker):
         """Give an answer that a plane gives; trouble, and what no plane says, may be asked again."""
         if status in NO_PLANES:
             message = f"something at {self._address.url} answers with status {status}, as no plane does"
-            raise UnreachableError(message, status=status, code="not_a_plane")
+            raise UnreachableError(message, status=status, code=NO_PLANE)
         if status == TOO_MANY or (status >= TROUBLE and status != FULL):
             raise _cannot_now(status, data, after)
         return status, data
@@ -141,6 +154,33 @@ class OverHttp(Speaker):
     def _trouble(self, error: Exception) -> str:
         why = str(error) or type(error).__name__
         return f"the plane at {self._address.url} cannot be reached: {why}"
+
+
+class _Arriving:
+    """A content on its way into a file."""
+
+    def __init__(self, into: BinaryIO) -> None:
+        into.seek(0)
+        into.truncate()
+        self._into = into
+        self._hash = sha256()
+        self._size = 0
+
+    @property
+    def digest(self) -> str:
+        """The digest of what came."""
+        return self._hash.hexdigest()
+
+    def take(self, part: bytes) -> None:
+        """Write some more; no more than a content may have."""
+        self._size += len(part)
+        if self._size > MOST_BLOB_BYTES:
+            raise unreadable("a content", f"it is larger than {MOST_BLOB_BYTES} bytes")
+        self._hash.update(part)
+        try:
+            self._into.write(part)
+        except OSError as error:
+            raise StoreError(f"a content cannot be kept: {error.strerror}", hint="check the disk") from error
 
 
 async def _bounded(reply: httpx2.Response, most_bytes: int) -> bytes:

@@ -32,6 +32,7 @@ class Record(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
     runner_token: str
     pool: str
     plane_url: str = ""
+    plane_proves: bool = False  # it told its key, so it is one that signs for claims and answers
 
 
 class Identity(msgspec.Struct, frozen=True):

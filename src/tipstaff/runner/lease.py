@@ -17,6 +17,7 @@ Json = dict[str, Any]
 RENEWALS: Final = 3  # in one lease
 STALE: Final = "claim_stale"
 GONE: Final = frozenset({STALE, "not_claimed", "completed"})  # the plane's words for: not yours any more
+NOT_OURS: Final = "the run is not this runner's any more"
 
 
 class Lease:
@@ -66,6 +67,7 @@ class Lease:
                     self.claim, canceller = await asyncio.shield(self._client.renew(self.claim))
             except PlaneError as error:
                 if error.code in GONE:
+                    session.given_up(NOT_OURS)
                     outside.cancel.set()  # the run is somebody else's now: ours must not go on
                     return
                 continue

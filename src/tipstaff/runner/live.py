@@ -1,8 +1,9 @@
 """What a command prints, on its way to whoever follows the run: in small lots, and never at the command's expense.
 
 A lot goes out a moment after its first byte, or when it is large enough; one is on its way at a time. While the plane
-is slow, what exceeds a bound is left out, and the next lot says by its offset that something is missing: the whole
-kept copy comes with the receipt. What a run prints in its last moment is left to that as well.
+is slow, what comes on top of a bound is left out until the rest has gone, so that nobody misses the beginning; the
+next lot says by its offset that something is missing. The whole kept copy comes with the receipt, and with it what a
+run prints in its last moment.
 """
 
 import asyncio
@@ -31,13 +32,11 @@ class _Stream:
         self.seen = 0
 
     def take(self, chunk: bytes) -> None:
-        self.seen += len(chunk)
-        if len(self.waiting) + len(chunk) > MOST_BYTES:
-            self.waiting.clear()
-            self.waiting += chunk[-MOST_BYTES:]
-            self.offset = self.seen - len(self.waiting)
-        else:
-            self.waiting += chunk
+        begin, self.seen = self.seen, self.seen + len(chunk)
+        if not self.waiting:
+            self.offset = begin
+        if self.offset + len(self.waiting) == begin:  # else something is missing already, and what waits goes first
+            self.waiting += chunk[: MOST_BYTES - len(self.waiting)]
 
     def lot(self) -> tuple[int, bytes]:
         offset, data = self.offset, bytes(self.waiting[:LOT_BYTES])

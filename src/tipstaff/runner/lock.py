@@ -1,10 +1,12 @@
 """One process for each runner's directory, and how the others find it.
 
-The lock is the kernel's, and goes with the process. The file tells the process's id, for whoever wants to drain it.
+The lock is the kernel's, and goes with the process. The file tells the process's id, for whoever wants to drain it; the
+signal for that says nothing else, however often it comes.
 """
 
 import fcntl
 import os
+import signal
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -13,6 +15,7 @@ from typing import Final
 from tipstaff.errors import StoreError, UsageError
 
 LOCK: Final = "runner.lock"
+DRAIN: Final = signal.SIGUSR1
 _MOST_DIGITS: Final = 20
 
 

@@ -55,13 +55,15 @@ def _limits(contract: Json) -> Json:
 
 
 def _time_ms(contract: Json, bound: table.Bound) -> int:
-    """Give the time of a run: its own, else its budget's, else ten minutes."""
+    """Give the time of a run: its own, but no more than its budget; else its budget's, else ten minutes.
+
+    Nothing lasts longer than this site lets it.
+    """
     execution, budget = contract.get("execution"), contract.get("budget")
-    own = execution.get("timeoutMs") if type(execution) is dict else None
-    if (own_ms := _amount(own)) is not None:
-        return max(1, int(own_ms))
+    own = _amount(execution.get("timeoutMs") if type(execution) is dict else None)
     minutes = _amount(budget.get("maxDurationMin") if type(budget) is dict else None)
-    return max(1, int(minutes * MINUTE_MS)) if minutes is not None else bound.default
+    said = [time for time in (own, minutes and minutes * MINUTE_MS) if time is not None]
+    return min(max(1, int(min(said, default=bound.default))), bound.most)
 
 
 def _amount(value: Any) -> float | None:

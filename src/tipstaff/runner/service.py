@@ -3,6 +3,8 @@
 There is one question for a run on its way at a time, and none while every place is taken, the disk is full, or somebody
 drains the runner. The first stop drains: no more is taken, what runs ends by itself; a claim that slipped through
 is still carried out. The second kills what runs; its receipts say so. What a former process left is sent first.
+After a claim that was dropped the next is asked for ever later, because each is lost to the plane; where one after the
+other is not signed by the pinned key, that key is the wrong one, and none is asked for any more.
 """
 
 import asyncio
@@ -14,11 +16,11 @@ from typing import Any, Final
 
 import msgspec
 
-from tipstaff.errors import PlaneError, TipstaffError
+from tipstaff.errors import PlaneError, SigningKeyError, TipstaffError
 from tipstaff.runner import refused
 from tipstaff.runner.carrying import AtWork, Means, new_nonce, resume
 from tipstaff.runner.client import Claim, UnreachableError
-from tipstaff.runner.contracts import ForeignContractError
+from tipstaff.runner.contracts import FORGED, ForeignContractError
 from tipstaff.runner.waiting import Backoff
 
 Json = dict[str, Any]
@@ -29,6 +31,9 @@ QUICK_SECONDS: Final = 0.05
 ROOM_SECONDS: Final = 5.0
 LAST_TRY_SECONDS: Final = 10.0  # for receipts, once everything else has ended
 UNWANTED: Final = frozenset({401, 403})  # statuses of a claim: this runner is not known any more
+DROPPED_SECONDS: Final = 1.0  # before the next claim, after one that was dropped; doubled for each
+LONGEST_DROPPED_SECONDS: Final = 60.0
+MOST_FORGED: Final = 5  # in a row
 
 
 class Settings(msgspec.Struct, frozen=True, kw_only=True):
@@ -40,6 +45,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     wait_ms: int = WAIT_MS
     poll_seconds: float = POLL_SECONDS
     last_try_seconds: float = LAST_TRY_SECONDS
+    dropped_seconds: float = DROPPED_SECONDS
 
 
 class Service:
@@ -55,20 +61,30 @@ class Service:
         self._stopping = asyncio.Event()
         self._changed = asyncio.Event()
         self._is_drained = False
+        self._is_stopped = False
         self._quick = 0  # empty answers in a row that came at once
+        self._drops = Backoff(means.chance, LONGEST_DROPPED_SECONDS, settings.dropped_seconds)
+        self._rest_seconds = 0.0  # before the next claim
+        self._forged = 0  # claims in a row that the pinned key did not sign
         self.done: list[str] = []  # runs that were carried out, for `once`
 
-    def stop(self) -> None:
-        """Take no more; asked again, end what runs."""
-        if self._stopping.is_set():
-            self._say("stopping at once")
-            self._means.sender.leave_after_seconds = 0.0
-            for work in self._at_work.values():
-                work.stop()
-        else:
-            self._say(f"draining: {len(self._at_work)} at work, no more is taken")
+    def drain(self) -> None:
+        """Take no more; what runs ends by itself. Asked again, it is the same."""
+        self._say(f"draining: {len(self._at_work)} at work, no more is taken")
+        if not self._stopping.is_set():
             self._means.sender.leave_after_seconds = self._settings.last_try_seconds
             self._stopping.set()
+
+    def stop(self) -> None:
+        """Drain; asked again, end what runs."""
+        if not self._is_stopped:
+            self._is_stopped = True
+            self.drain()
+            return
+        self._say("stopping at once")
+        self._means.sender.leave_after_seconds = 0.0
+        for work in self._at_work.values():
+            work.stop()
 
     async def run(self) -> None:
         """Work until somebody stops it, or for one run."""
@@ -81,7 +97,8 @@ class Service:
 
     async def _take(self) -> None:
         while not self._stopping.is_set():
-            if not await self._has_place():
+            await self._rest()
+            if self._stopping.is_set() or not await self._has_place():
                 continue
             nonce = new_nonce()
             claim = await self._claim(nonce)
@@ -89,6 +106,18 @@ class Service:
                 self._begin(claim, nonce)
                 if self._settings.once:
                     return
+
+    async def _rest(self) -> None:
+        """Wait a while after a claim that was dropped; SigningKeyError where the pinned key must be the wrong one."""
+        if self._forged >= MOST_FORGED:
+            key_id = self._means.place.plane_key.key_id
+            raise SigningKeyError(
+                f"{self._forged} claims in a row were not signed by the plane's key that this runner pinned, {key_id}:"
+                " no more is taken",
+                hint="ask the plane's operator which key it signs with; for another key, enroll another runner",
+            )
+        seconds, self._rest_seconds = self._rest_seconds, 0.0
+        await self._pause(seconds)
 
     async def _has_place(self) -> bool:
         """Wait until one more may be taken; gives whether that is so now."""
@@ -110,12 +139,12 @@ class Service:
             claim: Claim | None = await self._first(
                 self._means.client.claim(list(self._means.host.tiers), self._said(nonce, wait_ms))
             )
-        except UnreachableError as error:
+        except PlaneError as error:
+            if error.status in UNWANTED and not isinstance(error, UnreachableError):
+                raise
             await self._trouble(error)
             return None
-        except PlaneError as error:
-            if error.status in UNWANTED:
-                raise
+        except Exception as error:  # noqa: BLE001 - the outermost loop: whatever answers must not end the runner
             await self._trouble(error)
             return None
         self._backoff.reset()
@@ -148,9 +177,10 @@ class Service:
         self._quick += 1
         return min(QUICK_SECONDS * (1 << min(self._quick, 10)), self._settings.poll_seconds)
 
-    async def _trouble(self, error: PlaneError) -> None:
+    async def _trouble(self, error: Exception) -> None:
         seconds = self._backoff.next_seconds(error.retry_seconds if isinstance(error, UnreachableError) else 0.0)
-        self._say(f"{error.message}; next try in {seconds:.1f} s")
+        what = error.message if isinstance(error, PlaneError) else f"no run could be asked for: {_shown(error)}"
+        self._say(f"{what}; next try in {seconds:.1f} s")
         await self._pause(seconds)
 
     def _begin(self, claim: Claim, nonce: str) -> None:
@@ -159,6 +189,11 @@ class Service:
         except ForeignContractError as error:
             self._drop(claim, error)
             return
+        except Exception as error:  # noqa: BLE001 - as above: what cannot even be looked at is nobody's
+            self._drop(claim, ForeignContractError(f"it cannot be looked at: {_shown(error)}"))
+            return
+        self._drops.reset()
+        self._forged = 0
         task = asyncio.get_running_loop().create_task(self._carried_out(work, claim))
         self._at_work[task] = work
         task.add_done_callback(self._ended)
@@ -180,6 +215,8 @@ class Service:
                 self._say(f"run {work.run_id} {receipt.get('status')}")
 
     def _drop(self, claim: Claim, error: PlaneError) -> None:
+        self._rest_seconds = self._drops.next_seconds()
+        self._forged += error.code == FORGED
         self._say(f"a claim was dropped, and nothing of it ran: {error.message}")
         with suppress(TipstaffError, OSError):
             refused.note(self._means.data, claim, error)

@@ -17,11 +17,12 @@ from base64 import b64decode, b64encode
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, BinaryIO, Final
 
 import msgspec
 
 from tipstaff.errors import StoreError
+from tipstaff.runner.appended import Appended
 from tipstaff.runner.client import Claim
 
 Json = dict[str, Any]
@@ -67,7 +68,7 @@ class Entry:
     def __init__(self, spool: "Spool", path: Path, claim: Claim) -> None:
         self._spool = spool
         self._path = path
-        self._file = -1
+        self._file = Appended(path)
         self._count = len(claim.events)
         self.claim = claim
         self.events: list[Json] = []  # the runner's own, in their order
@@ -155,43 +156,39 @@ class Entry:
         descriptor, name = mkstemp(suffix=".part", dir=self._blobs)
         return descriptor, Path(name)
 
+    def nameless(self) -> BinaryIO:
+        """Make a file for a content that is needed once: whatever happens, nothing of it stays."""
+        try:
+            descriptor, path = self.new_blob()
+            path.unlink()
+        except OSError as error:
+            raise StoreError(f"{self._blobs} cannot be written: {error.strerror}", hint="check the disk") from error
+        return os.fdopen(descriptor, "w+b")
+
     def remove(self) -> None:
         """Forget the run: the plane has it, or does not want it."""
-        self._close()
+        self._file.close()
         with suppress(OSError):
             self._path.unlink(missing_ok=True)
         if self._blobs.is_dir():
             shutil.rmtree(self._blobs, ignore_errors=True)
 
     def reject(self) -> None:
-        """Put aside what the plane does not take, for somebody to look at; only the newest are kept."""
+        """Put aside what the plane does not take, contents and all, for somebody to look at; the newest are kept."""
         rejected = self._spool.folder.parent / REJECTED
         with suppress(OSError):
             rejected.mkdir(mode=0o700, exist_ok=True)
+            if self._blobs.is_dir():
+                self._blobs.rename(rejected / self._blobs.name)
             self._path.rename(rejected / self._path.name)
-            for old in sorted(rejected.iterdir(), key=lambda path: path.stat().st_mtime)[:-MOST_REJECTED]:
+            for old in sorted(rejected.glob(f"*{SUFFIX}"), key=lambda path: path.stat().st_mtime)[:-MOST_REJECTED]:
+                shutil.rmtree(old.with_suffix(BLOBS), ignore_errors=True)
                 old.unlink(missing_ok=True)
         self.remove()
 
     def _add(self, kept: _Kept, before: bytes = b"") -> None:
         """Add a line."""
-        try:
-            if self._file < 0:
-                flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW
-                self._file = os.open(self._path, flags, 0o600)
-            left = memoryview(before + msgspec.json.encode(kept) + b"\n")
-            while left:
-                left = left[os.write(self._file, left) :]
-        except OSError as error:
-            raise StoreError(f"{self._path} cannot be written: {error.strerror}", hint="check the disk") from error
-
-    def _close(self) -> None:
-        if self._file >= 0:
-            os.close(self._file)
-            self._file = -1
-
-    def __del__(self) -> None:
-        self._close()
+        self._file.add(before + msgspec.json.encode(kept) + b"\n")
 
 
 class Spool:
@@ -225,6 +222,12 @@ class Spool:
         """List the runs that are kept in a runner's directory; writes nothing."""
         folder = data / "spool"
         return sorted(path.name.partition(".")[0] for path in folder.glob(f"*{SUFFIX}"))
+
+    @staticmethod
+    def rejected(data: Path) -> tuple[Path, int]:
+        """Name the folder of what the plane did not take, and say how much lies there; writes nothing."""
+        folder = data / REJECTED
+        return folder, sum(1 for _ in folder.glob(f"*{SUFFIX}"))
 
     def count(self) -> int:
         """Say how many runs are kept."""

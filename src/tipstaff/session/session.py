@@ -260,9 +260,7 @@ class Session:
         """Make a capture for each log: the protocol merges both streams into one unless told otherwise."""
         most = self._contract["limits"]["outputBytes"]
         blobs = self._blobs_for(LOG)
-        log = (self._contract.get("execution") or {}).get("log") or {}
-        names = ("stdout", "stderr") if log.get("stderr") == "capture" else ("stdout",)
-        return {name: Capture(most, blobs) for name in names}
+        return {name: Capture(most, blobs) for name in stream_names(self._contract)}
 
     def _blobs_for(self, data_class: str) -> BlobStore | None:
         """Give where content of a class may be kept; None where the contract does not let it leave."""
@@ -329,6 +327,12 @@ class Session:
         else:
             failure = self._failure or ("transfer_failed" if self._changes.failed else FAILURES[ended.ending])
             self._history.add("run.failed", failure=failure, message=failure_message(ended))
+
+
+def stream_names(contract: Json) -> tuple[str, ...]:
+    """Name the logs of a run: one in which both streams stand in the order in which they came, or one for each."""
+    log = (contract.get("execution") or {}).get("log") or {}
+    return ("stdout", "stderr") if log.get("stderr") == "capture" else ("stdout",)
 
 
 def may_leave(contract: Json, data_class: str) -> bool:

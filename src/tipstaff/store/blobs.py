@@ -6,17 +6,19 @@ hashed again: bytes that do not fit their name are never given out. Knows who br
 
 import fcntl
 import os
-from collections.abc import Iterable
-from hashlib import file_digest, sha256
+from collections.abc import Callable, Iterable
+from hashlib import sha256
 from io import BytesIO
 from pathlib import Path
 from typing import BinaryIO, Final
 
-from tipstaff.errors import NotFoundError, StoreError
+from tipstaff.errors import BusyError, NotFoundError, StoreError
 from tipstaff.store.database import Database
 
 IN_ROW: Final = 64 * 1024  # bytes: a file of its own costs a sync, a row rides on the run's transaction
 PART: Final = ".part"
+PIECE: Final = 1024 * 1024  # bytes hashed at once
+Still = Callable[[], bool]  # says whether anybody still waits
 # `touched` is the newest run at that time: with it, whoever removes what is not used can tell what is too new to judge.
 _KEEP: Final = (
     "INSERT INTO blobs (hash, bytes, content, touched, touched_at)"
@@ -31,6 +33,11 @@ _UNUSED: Final = (
     " OR touched_at < unixepoch() - 86400)"  # what nothing names after a day, nothing will name
     " AND NOT EXISTS (SELECT 1 FROM uses WHERE uses.hash = blobs.hash)"
 )
+
+
+def always() -> bool:
+    """Say that somebody waits."""
+    return True
 
 
 class Blobs:
@@ -56,14 +63,17 @@ class Blobs:
             raise StoreError(f"the blob {wanted} is damaged: its bytes have another digest", hint="restore a backup")
         return content
 
-    def open(self, wanted: str) -> BinaryIO:
-        """Give the bytes with this sha-256 to be read in pieces, checked before the first of them is given out."""
+    def open(self, wanted: str, still: Still = always) -> BinaryIO:
+        """Give the bytes with this sha-256 to be read in pieces, checked before the first of them is given out.
+
+        The check of a large one ends early, with a `BusyError`, when `still` says that nobody waits for it.
+        """
         row = self._database.one("SELECT content IS NULL FROM blobs WHERE hash = ?", wanted)
         if row is None or not row[0]:
             return BytesIO(self.get(wanted))
         try:
             file = self.path(wanted).open("rb")
-            if file_digest(file, sha256).hexdigest() == wanted:
+            if _digest_of(file, still) == wanted:
                 file.seek(0)
                 return file
             file.close()
@@ -295,6 +305,16 @@ class _explained:  # noqa: N801 - reads as a statement
     def __exit__(self, _kind: object, error: BaseException | None, _trace: object) -> None:
         if isinstance(error, OSError):
             raise StoreError(f"{self._path} cannot be written: {error.strerror}", hint="check the disk") from error
+
+
+def _digest_of(file: BinaryIO, still: Still) -> str:
+    digest = sha256()
+    while piece := file.read(PIECE):
+        if not still():
+            file.close()
+            raise BusyError("nobody waits for this blob any more", hint="ask again")
+        digest.update(piece)
+    return digest.hexdigest()
 
 
 def _sync_folder(folder: Path) -> None:

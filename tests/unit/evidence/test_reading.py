@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tipstaff.errors import InputError
-from tipstaff.evidence.reading import json_object, read_object, typed
+from tipstaff.evidence.reading import json_object, read_body, read_object, typed
 from tipstaff.model.noun import Actor
 
 JSON = st.recursive(
@@ -129,3 +129,30 @@ def test_a_view_fits_or_is_an_error(value):
     with pytest.raises(InputError):
         typed(value, Actor)
     assert typed({"kind": "human", "id": "x", "more": 1}, Actor) == Actor(kind="human", id="x")
+
+
+@pytest.mark.parametrize("half", [r"\ud800", r"\uDC00", r"\ud83dx", r"\ud83d\ud83d", r"\ude00\ud83d"])
+@pytest.mark.parametrize("place", ['{"a":"%s"}', '{"%s":1}', '{"a":[1,{"b":["%s"]}]}', '{ "a" : "%s" }'])
+def test_half_a_character_is_refused_in_a_body_and_judged_elsewhere(place, half):
+    """A body with a lone surrogate anywhere is an error; a document that is only judged may have one."""
+    with pytest.raises(InputError, match="lone surrogate"):
+        read_body((place % half).encode())
+
+    assert read_object((place % half).encode(), {})
+
+
+@given(document=st.dictionaries(st.text(), JSON), ascii_only=st.booleans())
+def test_a_body_of_whole_characters_is_read(document, ascii_only):
+    """Whatever the spelling, escapes of whole characters and texts that look like escapes are no reason to refuse."""
+    document["escaped"] = "\\ud800 \U0001f600"
+
+    assert read_body(json.dumps(document, ensure_ascii=ascii_only).encode()) == document
+
+
+def test_a_body_has_only_so_many_values(monkeypatch):
+    """Values are counted before any is built: one too many is refused, as many as may be are read."""
+    monkeypatch.setattr("tipstaff.evidence.reading.MOST_VALUES", 100)
+
+    assert len(read_body(b'{"a":[%s]}' % b",".join([b"{}"] * 49))["a"]) == 49
+    with pytest.raises(InputError, match="more than 100 values"):
+        read_body(b'{"a":[%s]}' % b",".join([b"{}"] * 51))

@@ -149,7 +149,8 @@ def test_kept_output_is_given(site, kept):
     run_id = site.submit()
     streams = {"stdout": {"bytes": 6, "sha256": digest, "truncated": False, **({"kept": digest} if kept else {})}}
     claim, now = site.claim(), site.clock()
-    events = follow(claim, [materialized(claim), executed(), COMPLETED], now)
+    brought = [{"type": "artifact.created", "kind": "log", "hash": digest}] if kept else []
+    events = follow(claim, [materialized(claim), executed(), *brought, COMPLETED], now)
     site.plane.complete(claim["claimToken"], receipt(claim, now, streams=streams), events)
 
     assert site.plane.output(run_id, "stdout") == (b"hello\n" if kept else b"")

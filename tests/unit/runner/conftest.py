@@ -12,10 +12,12 @@ from tests.unit.plane.embedded import PLANE, RUNNER, Embedded
 from tests.unit.policy.conftest import open_policy
 from tests.unit.runner.serving import Served, served
 from tests.unit.session.conftest import Obedient
+from tipstaff.evidence import verify
 from tipstaff.isolation.tier import Ended, Passage, Plan
 from tipstaff.plane.clock import SteadyClock
 from tipstaff.runner.address import address_of
 from tipstaff.runner.carrying import Means
+from tipstaff.runner.client import Claim
 from tipstaff.runner.contracts import Place
 from tipstaff.runner.http import OverHttp
 from tipstaff.runner.nothing import NoBlobs
@@ -26,6 +28,7 @@ from tipstaff.runner.spool import Spool
 from tipstaff.session import Host
 
 Json = dict[str, Any]
+LONG = b"0123456789abcdef" * 8192  # bytes: twice what goes with a receipt
 SECONDS = 20.0  # longer than anything here takes, on whatever machine
 
 
@@ -61,6 +64,7 @@ class Bench:
         self.said: list[str] = []
         self.tier: Obedient = Obedient()
         self.clients: list[OverHttp] = []
+        self.proves = True  # whether the plane said at enrolment that it signs for claims
 
     @property
     def site(self) -> Embedded:
@@ -84,7 +88,13 @@ class Bench:
             facts={"kernel": "test"},
         )
         runner_id = self.site.plane.enroll(RUNNER.public.pem, "default")["runnerId"]
-        place = Place(plane_key=PLANE.public, runner_id=runner_id, runner_key_id=RUNNER.public.key_id, pool="default")
+        place = Place(
+            plane_key=PLANE.public,
+            runner_id=runner_id,
+            runner_key_id=RUNNER.public.key_id,
+            pool="default",
+            proves=self.proves,
+        )
         return Means(
             client=client,
             host=host,
@@ -93,7 +103,7 @@ class Bench:
             spool=Spool(self.data),
             seen=Seen(self.data, host.clock()),
             data=self.data,
-            sender=Sender(client, float, self.said.append),
+            sender=Sender(client, place, float, self.said.append),
             chance=float,
             **changes,
         )
@@ -151,3 +161,27 @@ async def until(condition: Callable[[], Any]) -> None:
     async with asyncio.timeout(SECONDS):
         while not condition():  # noqa: ASYNC110 - what is waited for is in another thread or process
             await asyncio.sleep(0.01)
+
+
+def last_event(bench: Bench, run_id: str) -> Json:
+    """Give the last event of a run, whose bundle has to verify."""
+    bundle = bench.site.plane.bundle(run_id)
+    assert verify(bundle, [PLANE.public]).verdict == "valid"
+    event: Json = bundle["events"][-1]["event"]
+    return event
+
+
+async def claimed(means: Means) -> Claim:
+    """Claim a run as the service does."""
+    claim = await means.client.claim(["bwrap"], {"nonce": "0" * 32})
+    assert claim is not None
+    return claim
+
+
+async def drained(bench: Bench) -> None:
+    """Be a runner's next process, until nothing is left in its spool."""
+    service = bench.service()
+    working = asyncio.create_task(service.run())
+    await until(lambda: not bench.kept())
+    service.stop()
+    await working

@@ -1,14 +1,16 @@
 """Contents of a run: what it makes reaches the plane before it is named, and what it needs comes from the plane."""
 
 import asyncio
+import threading
 from hashlib import sha256
+from io import BytesIO
 
 import pytest
 
 from tests.unit.plane.embedded import PLANE
-from tests.unit.runner.conftest import SECONDS
+from tests.unit.runner.conftest import SECONDS, until
 from tests.unit.workspace.shelf import Shelf
-from tipstaff.errors import NotFoundError
+from tipstaff.errors import InputError, NotFoundError, PlaneError
 from tipstaff.evidence import verify
 from tipstaff.isolation.tier import Leaving
 from tipstaff.runner.blobs import IN_MEMORY, RunBlobs
@@ -121,8 +123,8 @@ async def test_contents_are_found_where_they_are(bench):
     claim = await means.client.claim(["bwrap"])
     entry = means.spool.open(claim)
 
-    async def fetch(wanted):
-        return wanted.encode()
+    async def fetch(wanted, into):
+        into.write(wanted.encode())
 
     blobs = RunBlobs(entry, fetch, asyncio.get_running_loop())
     small, large = blobs.put(b"small"), blobs.put(LONG)
@@ -135,11 +137,72 @@ async def test_contents_are_found_where_they_are(bench):
     assert [path.name for path in entry.blob(large).parent.iterdir()] == [large]
     for digest, content in ((small, b"small"), (large, LONG), ("elsewhere", b"elsewhere")):
         assert await asyncio.wait_for(asyncio.to_thread(blobs.get, digest), SECONDS) == content
+        assert await asyncio.wait_for(asyncio.to_thread(_read, blobs, digest), SECONDS) == content
+    assert [path.name for path in entry.blob(large).parent.iterdir()] == [large]
     for index in range(40):
         blobs.put(index.to_bytes(2) * (IN_MEMORY // 2))
     assert sum(map(len, blobs.small.values())) <= 1024**2
     entry.remove()
     assert list((bench.data / "spool").glob("*")) == [bench.data / "spool" / ".reserve"]
+
+
+def _read(blobs, digest):
+    """Read a content in pieces."""
+    with blobs.open(digest) as file:
+        return b"".join(iter(lambda: file.read(1000), b""))
+
+
+async def test_what_is_too_long_to_be_had_at_once_is_read_in_pieces(bench, monkeypatch):
+    """Nobody gets the whole of a content that is too long for memory; in pieces it is given."""
+    bench.site.submit()
+    means = bench.means()
+    entry = means.spool.open(await means.client.claim(["bwrap"]))
+    blobs = RunBlobs(entry, means.client.fetch, asyncio.get_running_loop())
+    digest = blobs.put(LONG)
+    monkeypatch.setattr("tipstaff.runner.blobs.MOST_WHOLE", len(LONG))
+    assert blobs.get(digest) == LONG
+    monkeypatch.setattr("tipstaff.runner.blobs.MOST_WHOLE", len(LONG) - 1)
+    with pytest.raises(InputError, match="too much at once"):
+        blobs.get(digest)
+    assert _read(blobs, digest) == LONG
+
+
+async def test_a_fetch_that_fails_leaves_nothing(bench):
+    """What did not come whole is on no disk, and its error is raised to whoever wanted it."""
+    bench.site.submit()
+    means = bench.means()
+    entry = means.spool.open(await means.client.claim(["bwrap"]))
+
+    async def fetch(_wanted, into):
+        into.write(b"half")
+        raise PlaneError("no", status=404)
+
+    blobs = RunBlobs(entry, fetch, asyncio.get_running_loop())
+    with pytest.raises(PlaneError, match="no"):
+        await asyncio.wait_for(asyncio.to_thread(blobs.open, "0" * 64), SECONDS)
+    assert list(entry.blob("x").parent.iterdir()) == []
+
+
+async def test_no_more_than_two_contents_are_fetched_at_once(bench):
+    """A third waits until one has come, so that many runs do not share one line into crumbs."""
+    wanted = sha256(b"right").hexdigest()
+    client, go, under_way, most = bench.client(), threading.Event(), [], []
+
+    def twist(_method, _path, _body):
+        under_way.append(1)
+        most.append(len(under_way))
+        go.wait(SECONDS)
+        under_way.pop()
+        return 200, b"right"
+
+    bench.plane.twist = twist
+    fetches = [asyncio.create_task(client.fetch("token", wanted, BytesIO())) for _ in range(5)]
+    await until(lambda: len(under_way) == 2)
+    await asyncio.sleep(0.1)
+    go.set()
+    await asyncio.wait_for(asyncio.gather(*fetches), SECONDS)
+
+    assert max(most) == 2
 
 
 def test_a_runner_at_rest_holds_nothing():

@@ -1,7 +1,6 @@
 """What a runner makes sure of before anything happens: each check, with the contract that passes it."""
 
 import copy
-import os
 
 import pytest
 
@@ -10,7 +9,7 @@ from tipstaff.evidence.chain import chained
 from tipstaff.evidence.seal import payload_digest, signed
 from tipstaff.model.times import timestamp
 from tipstaff.runner.client import Claim
-from tipstaff.runner.contracts import ForeignContractError, Place, plane_time_of, refuse_foreign, refuse_unfit
+from tipstaff.runner.contracts import ForeignContractError, Place, refuse_foreign, refuse_unfit
 from tipstaff.runner.older import view_of
 from tipstaff.session.plan import UnfitContractError
 
@@ -34,9 +33,7 @@ def place(site):
 def claim(site):
     site.submit()
     reply = site.claim(tiers=["bwrap"], nonce=NONCE)
-    return Claim(
-        reply["runId"], reply["contract"], reply["claimToken"], 1, reply["events"], {}, 60_000, reply.get("planeTime")
-    )
+    return Claim(reply["runId"], reply["contract"], reply["claimToken"], 1, reply["events"], {}, 60_000, reply["proof"])
 
 
 def altered(claim, key=PLANE, **fields):
@@ -88,18 +85,6 @@ def test_another_runners_claim_is_dropped(claim, place, site):
 
     with pytest.raises(ForeignContractError, match="this runner claimed"):
         refuse_foreign(claim, other, site.clock())
-
-
-def test_the_planes_clock_counts_if_it_is_the_planes_and_fresh(claim, site):
-    """The signed time is taken for our own question, and for no other; a plane may send none."""
-    assert plane_time_of(claim, NONCE, PLANE.public) == site.clock()
-    assert plane_time_of(claim._replace(plane_time=None), NONCE, PLANE.public) is None
-    said = claim.plane_time
-    for forged in ({**said, "ts": timestamp(1)}, signed({**said, "signatures": []}, STRANGER, "plane"), {}):
-        with pytest.raises(ForeignContractError):
-            plane_time_of(claim._replace(plane_time=forged), NONCE, PLANE.public)
-    with pytest.raises(ForeignContractError):
-        plane_time_of(claim, os.urandom(16).hex(), PLANE.public)
 
 
 @pytest.mark.parametrize(

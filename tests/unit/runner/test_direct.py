@@ -2,7 +2,7 @@
 
 import asyncio
 import ssl
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 
 import pytest
 
@@ -36,7 +36,7 @@ async def answering(*replies: bytes, closing: bool = False):
                 await writer.drain()
                 if closing:
                     break
-        except asyncio.IncompleteReadError:
+        except (asyncio.IncompleteReadError, ConnectionError):
             pass
         writer.close()
 
@@ -80,8 +80,39 @@ async def test_a_connection_that_the_server_closed_is_not_used_again():
         assert (len(seen), len(connections)) == (2, 2)
 
 
+@pytest.mark.parametrize("late", [b"HTTP/1.1 408 Request Timeout\r\nContent-Length: 0\r\n\r\n", b"x", b""])
+@pytest.mark.parametrize("pause_seconds", [0.0, 0.05])
+async def test_a_connection_on_which_something_came_unasked_is_not_used_again(late, pause_seconds):
+    """What a server says while nobody asks, at once or later, is no answer to the next question."""
+    connections: list[asyncio.StreamWriter] = []
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        connections.append(writer)
+        answer = said(b"%d" % len(connections))
+        with suppress(asyncio.IncompleteReadError):
+            while True:
+                await reader.readuntil(b"\r\n\r\n")
+                writer.write(answer + (late if not pause_seconds else b""))
+                await asyncio.sleep(pause_seconds)
+                writer.write(late if pause_seconds else b"")
+
+    server = await asyncio.start_server(serve, "127.0.0.1", 0)
+    port = server.sockets[0].getsockname()[1]
+    direct = Direct(f"http://127.0.0.1:{port}", ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT), 2.0)
+    first = await direct.post("/a", b"", 2.0, MOST)
+    await asyncio.sleep(0.2)
+    second = await direct.post("/b", b"", 2.0, MOST)
+    direct.close()
+    for writer in connections:
+        writer.close()
+    server.close()
+
+    assert (first.data, second.status, second.data) == (b"1", 200, b"2" if late else b"1")
+    assert len(connections) == (2 if late else 1)
+
+
 async def test_a_server_may_ask_to_close():
-    """`Connection: close` is heeded."""
+    """A server that says `Connection: close` is heeded."""
     async with answering(said(b"one", b"Connection: close"), said(b"two")) as (direct, _, connections):
         await direct.post("/a", b"", 2.0, MOST)
         await direct.post("/b", b"", 2.0, MOST)
@@ -113,6 +144,9 @@ async def test_a_reply_in_chunks_is_put_together():
         b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n1\r\nabcd\r\n0\r\n\r\n",
         b"HTTP/1.1 200 OK\r\nContent-Length: 1025\r\n\r\n" + b"x" * 1025,
         b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n401\r\n" + b"x" * 1025 + b"\r\n0\r\n\r\n",
+        b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n" + b"1" * 200_000,
+        b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n0\r\nX: " + b"x" * 200_000,
+        b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n" + b"X: y\r\n" * 20_000 + b"\r\n",
         b"HTTP/1.1 200 OK\r\nX: " + b"x" * 70_000 + b"\r\nContent-Length: 0\r\n\r\n",
     ],
 )

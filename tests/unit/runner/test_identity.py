@@ -1,16 +1,20 @@
 """Who a runner is: enrolled once, in a directory that nobody else can look into, with one plane key for ever."""
 
+import asyncio
 import json
 import stat
+from io import BytesIO
 
 import pytest
 
 from tests.unit.plane.embedded import PLANE, RUNNER, STRANGER
+from tests.unit.runner.encrypted import answering, self_signed
 from tipstaff.errors import InputError, NotFoundError, PlaneError, TipstaffError, UsageError
 from tipstaff.keys.files import save
 from tipstaff.runner.address import address_of
 from tipstaff.runner.client import UnreachableError
-from tipstaff.runner.enrolling import Wish, identity_of
+from tipstaff.runner.enrolling import Wish, _refuse_certificate, identity_of
+from tipstaff.runner.http import OverHttp
 from tipstaff.runner.identity import PLANE_KEY, RECORD, pinned
 
 
@@ -70,6 +74,54 @@ async def test_only_a_plane_that_cannot_be_reached_is_tried_again(bench, wish, t
     with pytest.raises(UnreachableError, match="busy"):
         await identity_of(tmp_path / "busy", wish())
     assert len(bench.plane.asked) == asked + 1
+
+
+async def test_the_first_failure_is_said_and_no_other(bench, wish, tmp_path):
+    """Whoever waits hears once why, and for how long; an enrolment that succeeds at once says nothing."""
+    said: list[str] = []
+    hang_ups = iter([(0, b""), (0, b""), (0, b"")])
+    bench.plane.twist = lambda _method, _path, _body: next(hang_ups, None)
+    await identity_of(tmp_path / "patient", wish(try_seconds=10), said.append)
+    assert len(said) == 1
+    assert bench.plane.url in said[0]
+    assert said[0].endswith("; trying for 10 s")
+
+    await identity_of(tmp_path / "quick", wish(), said.append)
+    assert len(said) == 1
+
+
+@pytest.mark.parametrize("is_trusted", [True, False])
+async def test_a_certificate_that_nobody_vouches_for_is_not_tried_again(tmp_path, is_trusted):
+    """It is refused at once, with what is wrong and --ca; with that file the plane is asked."""
+    certificate = self_signed(tmp_path, "plane")
+    reply = json.dumps({"runnerId": "rnr_1", "runnerToken": "t", "planePublicKeyPem": PLANE.public.pem}).encode()
+    said: list[str] = []
+    async with answering(reply, certificate) as (address, connections):
+        wish = Wish(address=address, token="enr_1", ca=certificate if is_trusted else None)  # noqa: S106 - of nobody
+        if is_trusted:
+            identity, _ = await identity_of(tmp_path / "new", wish, said.append)
+            assert identity.record.runner_id == "rnr_1"
+        else:
+            with pytest.raises(PlaneError, match=r"is not trusted: self.signed certificate; .*--ca FILE") as refused:
+                await asyncio.wait_for(identity_of(tmp_path / "new", wish, said.append), 10)
+            assert (refused.value.code, refused.value.exit_code) == ("certificate", 69)
+
+    assert (said, len(connections)) == ([], 1 if is_trusted else 0)
+
+
+@pytest.mark.parametrize("is_certificate", [True, False])
+async def test_a_certificate_is_to_blame_however_deep_it_lies(tmp_path, is_certificate):
+    """The general client, which goes by proxies, wraps what went wrong; nobody at the port is another fault."""
+    async with answering(b"{}", self_signed(tmp_path, "plane")) as (address, _):
+        client = OverHttp(address if is_certificate else address_of("https://127.0.0.1:1"))
+        with pytest.raises(UnreachableError) as trouble:
+            await client.fetch("token", "0" * 64, BytesIO())
+        await client.close()
+    if is_certificate:
+        with pytest.raises(PlaneError, match="is not trusted"):
+            _refuse_certificate(address, trouble.value)
+    else:
+        _refuse_certificate(address, trouble.value)
 
 
 async def test_another_pool_or_plane_than_the_enrolled_one_is_refused(wish, tmp_path):
@@ -147,12 +199,27 @@ async def test_a_plane_that_tells_no_key_needs_the_operators_word(bench, wish, t
     assert identity.plane_key == PLANE.public
 
 
+@pytest.mark.parametrize("is_old", [False, True])
+async def test_a_plane_that_tells_its_key_is_held_to_sign_for_claims(bench, wish, tmp_path, is_old):
+    """A plane that told its key at enrolment signs for claims ever after, also for the next process; an old one not."""
+    reply = {"runnerId": "rnr_1", "runnerToken": "t", **({} if is_old else {"planePublicKeyPem": PLANE.public.pem})}
+    bench.plane.twist = lambda _method, _path, _body: (200, json.dumps(reply).encode())
+    pem = tmp_path / "plane.pem"
+    pem.write_text(PLANE.public.pem)
+
+    first, _ = await identity_of(tmp_path / "new", wish(plane_key=pem))
+    second, _ = await identity_of(tmp_path / "new", wish())
+
+    assert first.record.plane_proves is second.record.plane_proves is not is_old
+    assert ("planeProves" in json.loads((tmp_path / "new" / RECORD).read_text())) is not is_old
+
+
 async def test_another_plane_key_is_never_taken_in_silence(wish, tmp_path):
     """The key that the operator gives, that the plane tells and that was pinned are one, or it is a refusal."""
     other = tmp_path / "other.pem"
     other.write_text(STRANGER.public.pem)
     with pytest.raises(UsageError, match="keys differ"):
-        await identity_of(tmp_path / "new", wish(plane_key=other))
+        await identity_of(tmp_path / "another", wish(plane_key=other))
     await identity_of(tmp_path / "new", wish())
     with pytest.raises(UsageError, match="keys differ"):
         await identity_of(tmp_path / "new", wish(plane_key=other))

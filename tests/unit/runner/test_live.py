@@ -40,28 +40,44 @@ async def test_chunks_that_come_together_go_together():
     assert taker.lots == [("stdout", 0, b"one two"), ("stderr", 0, b"oh"), ("stdout", 7, b"!")]
 
 
-async def test_a_slow_plane_gets_the_newest_and_a_gap():
-    """What exceeds the bound is left out, memory stays flat, and the offset says what is missing."""
+async def test_a_slow_plane_gets_the_beginning_and_then_a_gap():
+    """What comes on top of the bound is left out, memory stays flat, and the next offset says what is missing."""
     taker = Taker()
     taker.open.clear()
     live = LiveOutput(taker)
     sink = live.sink("stdout")
-    total = 0
-    for index in range(200):
-        chunk = bytes([index]) * LOT_BYTES
-        sink(chunk)
-        total += len(chunk)
-        if index % 50 == 0:
-            await asyncio.sleep(0.05)
-    assert len(live._streams["stdout"].waiting) <= MOST_BYTES
+    printed = b"".join(bytes([index]) * LOT_BYTES for index in range(200))
+    for begin in range(0, len(printed), 1000):
+        sink(printed[begin : begin + 1000])
+        if begin == 0:
+            await asyncio.sleep(0.1)  # the first lot is on its way, and hangs
+    assert len(live._streams["stdout"].waiting) == MOST_BYTES
     taker.open.set()
-    await until(lambda: taker.lots and taker.lots[-1][1] + len(taker.lots[-1][2]) == total)
+    await until(lambda: not live._streams["stdout"].waiting)
+    sink(b"the end")
+    await until(lambda: taker.lots[-1][2] == b"the end")
     await live.close()
 
-    ends = [offset + len(data) for _, offset, data in taker.lots]
-    assert all(offset >= end for (_, offset, _), end in zip(taker.lots[1:], ends, strict=False))
-    assert all(data[0] == offset // LOT_BYTES for _, offset, data in taker.lots)
-    assert sum(len(data) for _, _, data in taker.lots) < total
+    *before, (_, last, _) = taker.lots
+    shown = b"".join(data for _, _, data in before)
+    ends = [offset + len(data) for _, offset, data in before]
+    assert [offset for _, offset, _ in before] == [0, *ends[:-1]]
+    assert printed.startswith(shown)
+    assert MOST_BYTES <= len(shown) < last == len(printed)
+
+
+async def test_a_plane_that_keeps_up_gets_everything():
+    """Below the bound nothing is left out, whatever the sizes of what is printed."""
+    taker = Taker()
+    live = LiveOutput(taker)
+    sink = live.sink("stdout")
+    printed = bytes(range(256)) * 1024
+    for begin in range(0, len(printed), 4999):
+        sink(printed[begin : begin + 4999])
+    await until(lambda: sum(len(data) for _, _, data in taker.lots) == len(printed))
+    await live.close()
+
+    assert b"".join(data for _, _, data in taker.lots) == printed
 
 
 async def test_a_plane_that_takes_nothing_is_soon_left_alone():

@@ -36,12 +36,16 @@ def test_what_is_missing_is_filled_in_and_the_document_is_left_alone():
         ({"budget": {"maxDurationMin": 3}}, 3 * MINUTES),
         ({"budget": {"maxDurationMin": 0.5}}, MINUTES // 2),
         ({"budget": {"maxDurationMin": 3}, "execution": {"timeoutMs": 1500}}, 1500),
+        ({"budget": {"maxDurationMin": 1}, "execution": {"timeoutMs": 30 * 24 * 60 * MINUTES}}, MINUTES),
+        ({"budget": {"maxDurationMin": 90}}, 60 * MINUTES),
+        ({"execution": {"timeoutMs": 61 * MINUTES}}, 60 * MINUTES),
+        ({"execution": {"timeoutMs": 59 * MINUTES}}, 59 * MINUTES),
         ({"budget": {"maxDurationMin": "long"}, "execution": {"timeoutMs": -1}}, 10 * MINUTES),
         ({"limits": {"timeMs": 7, "pids": None}}, 7),
     ],
 )
 def test_the_time_is_the_executions_then_the_budgets_then_ten_minutes(fields, expected):
-    """The time of a run is found as the protocol says; what is no number says nothing."""
+    """The time is found as the protocol says, and is never above the budget or an hour; no number says nothing."""
     view = view_of({**OLD, **fields}, ["bwrap"])
 
     assert view["limits"]["timeMs"] == expected

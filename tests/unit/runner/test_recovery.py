@@ -6,28 +6,12 @@ import threading
 
 import pytest
 
-from tests.unit.plane.embedded import PLANE
-from tests.unit.runner.conftest import SECONDS, Lasting, until
+from tests.unit.runner.conftest import SECONDS, Lasting, claimed, drained, last_event, until
 from tipstaff.errors import StoreError
-from tipstaff.evidence import verify
 from tipstaff.plane import answer
 from tipstaff.runner import spool as spools
 from tipstaff.runner.carrying import AtWork, resume
 from tipstaff.runner.spool import Entry, Spool
-
-
-def last_event(bench, run_id):
-    """Give the last event of a run, whose bundle has to verify."""
-    bundle = bench.site.plane.bundle(run_id)
-    assert verify(bundle, [PLANE.public]).verdict == "valid"
-    return bundle["events"][-1]["event"]
-
-
-async def claimed(means):
-    """Claim a run as the service does."""
-    claim = await means.client.claim(["bwrap"], {"nonce": "0" * 32})
-    assert claim is not None
-    return claim
 
 
 async def test_a_receipt_waits_for_a_plane_that_cannot_be_reached(bench):
@@ -72,19 +56,11 @@ async def test_what_is_left_in_the_spool_is_sent_at_the_next_start(bench):
     assert len(bench.kept()) == 1
     bench.plane.twist = None
 
-    await asyncio.wait_for(_drained(bench), SECONDS)
+    await asyncio.wait_for(drained(bench), SECONDS)
 
     assert bench.site.plane.status(run_id) == "completed"
     assert bench.site.plane.output(run_id, "stdout") == b"kept"
     assert bench.kept() == []
-
-
-async def _drained(bench):
-    service = bench.service()
-    working = asyncio.create_task(service.run())
-    await until(lambda: not bench.kept())
-    service.stop()
-    await working
 
 
 @pytest.mark.parametrize("released", [False, True])
@@ -112,39 +88,6 @@ async def test_a_run_that_a_restart_cut_off_is_told_as_failed(bench, released):
     assert bench.site.plane.bundle(run_id)["receipt"]["ending"] == ("signalled" if released else "setup-failed")
     assert len(events) == int(released)
     assert bench.kept() == []
-
-
-async def test_a_run_that_the_plane_gave_away_is_forgotten(bench):
-    """A receipt that comes too late is not sent again, and not kept."""
-    bench.site.submit()
-    means = bench.means()
-    claim = await claimed(means)
-    entry = means.spool.open(claim)
-    entry.begin()
-    bench.plane.twist = lambda _method, path, _body: (
-        (409, b'{"error": "given away", "code": "not_claimed"}') if path.endswith("complete") else None
-    )
-
-    await resume(means, entry)
-
-    assert bench.kept() == []
-    assert not (bench.data / "rejected").exists()
-
-
-async def test_a_receipt_that_the_plane_refuses_is_put_aside(bench):
-    """What is wrong with a receipt cannot be mended by sending another: it is kept for somebody to look at."""
-    bench.site.submit()
-    means = bench.means()
-    entry = means.spool.open(await claimed(means))
-    entry.begin()
-    bench.plane.twist = lambda _method, path, _body: (
-        (422, b'{"error": "no", "code": "receipt_invalid"}') if path.endswith("complete") else None
-    )
-
-    await resume(means, entry)
-
-    assert bench.kept() == []
-    assert len(list((bench.data / "rejected").iterdir())) == 1
 
 
 async def test_a_lost_renewal_does_not_lose_the_run(bench):
@@ -221,7 +164,7 @@ async def test_a_lease_that_is_renewed_lets_the_run_go_on(make_bench):
 
 
 async def test_a_run_that_is_somebody_elses_is_stopped_and_dropped(make_bench):
-    """When the plane says that a claim is stale, its command is killed and nothing more is sent for it."""
+    """When the plane says that a claim is stale, its command is killed, and what is told blames nobody for that."""
     bench = make_bench(lease_ms=300)
     bench.tier = Lasting()
     bench.site.submit()
@@ -230,6 +173,13 @@ async def test_a_run_that_is_somebody_elses_is_stopped_and_dropped(make_bench):
 
     await bench.once()
 
+    (told,) = [fields for path, fields in bench.plane.asked if path.endswith("complete")]
+    assert told["receipt"]["status"] == "failed"
+    assert told["events"][-1]["event"] == {
+        "type": "run.failed",
+        "failure": "session_failed",
+        "message": "the run is not this runner's any more",
+    }
     assert bench.kept() == []
 
 
@@ -308,10 +258,11 @@ async def test_a_plane_that_takes_no_event_twice_gets_none_twice(bench, restarte
 
     hang_ups = [True]
     bench.plane.twist = twist
+    bench.proves = False
     await bench.once(last_try_seconds=0.0 if restarted else SECONDS)
     if restarted:
         assert len(bench.kept()) == 1
-        await asyncio.wait_for(_drained(bench), SECONDS)
+        await asyncio.wait_for(drained(bench), SECONDS)
 
     assert last_event(bench, run_id)["type"] == "run.completed"
     assert bench.plane.paths().count("/v1/runs/complete") == 2

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tipstaff.errors import NotFoundError, StoreError
+from tipstaff.errors import BusyError, NotFoundError, StoreError
 from tipstaff.store.blobs import IN_ROW, PART
 
 LARGE = b"0123456789abcdef" * 8192
@@ -170,3 +170,12 @@ def test_the_size_of_a_store_counts_rows_files_and_the_log(store):
 
     assert store.size_bytes() <= empty
     assert store.database.path.stat().st_size <= empty
+
+
+def test_a_large_blob_is_not_hashed_for_nobody(store):
+    """Where nobody waits any more the check ends early; where somebody does, the blob is given."""
+    digest = store.blobs.put(b"x" * (IN_ROW + 1))
+    with pytest.raises(BusyError, match="nobody waits"):
+        store.blobs.open(digest, lambda: False)
+    with store.blobs.open(digest, lambda: True) as file:
+        assert file.read() == b"x" * (IN_ROW + 1)

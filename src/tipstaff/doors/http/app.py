@@ -94,8 +94,8 @@ async def _tidy(front: Front) -> None:
     while True:
         try:
             if time.monotonic() >= patient_until:
-                await front.on_thread(front.plane.close_lost)
-            now = await front.on_thread(front.plane.others_version)
+                await front.keep_house(front.plane.close_lost)
+            now = await front.keep_house(front.plane.others_version)
             if now != version:  # another process wrote, and rang no bell here
                 version = now
                 front.bell.ring_all()

@@ -6,13 +6,15 @@ peers, which show no token, are the blobs of runs that a runner holds now given 
 """
 
 import re
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
+from functools import partial
 from os import SEEK_END
 from typing import BinaryIO, Final, Protocol
 
 from litestar.exceptions import HTTPException
 
 from tipstaff.doors.http import schemas
+from tipstaff.doors.http.downloads import Download, Downloads, Opened, Still
 from tipstaff.doors.http.exchange import Exchange, unauthorized, unread
 from tipstaff.doors.http.front import LONG_BYTES
 from tipstaff.doors.http.replies import BYTES, DoorError, Reply, StreamReply, json_reply, raw_reply
@@ -51,13 +53,7 @@ async def bring(exchange: Exchange) -> Reply:
 
 async def fetch(exchange: Exchange) -> Reply:
     """Give a blob."""
-    digest, token = _digest(exchange), exchange.bearer()
-    if token is None and exchange.front.settings.open_blobs:
-        return await _given(exchange, lambda: exchange.plane.blob_for_old_peer(digest))
-    caller = await _known(exchange, token)
-    if caller is not None:
-        return await _given(exchange, lambda: caller.blob(digest))
-    return await _given(exchange, lambda: _of_claim(exchange, token, digest))
+    return await _given(exchange, *await _wanted(exchange))
 
 
 async def look(exchange: Exchange) -> Reply:
@@ -65,7 +61,7 @@ async def look(exchange: Exchange) -> Reply:
     digest, token = _digest(exchange), exchange.bearer()
     caller = await _known(exchange, token)
     if caller is None:
-        (await exchange.ask(lambda: _of_claim(exchange, token, digest), long=True)).close()
+        (await _opened(exchange, f"claim:{token}", partial(_of_claim, exchange, token, digest))).close()
     elif not await exchange.ask(lambda: caller.has_blob(digest)):
         raise NotFoundError(f"there is no blob {digest} of yours")
     return Reply(is_head_response=True, media_type=BYTES)
@@ -75,7 +71,22 @@ async def fetch_of_run(exchange: Exchange) -> Reply:
     """Give a blob that a run names."""
     caller, digest, run_id = await exchange.caller(), _digest(exchange), exchange.part("runId")
     exchange.record.run = run_id[:64]
-    return await _given(exchange, lambda: caller.run_blob(run_id, digest))
+    return await _given(exchange, _peer(caller), partial(caller.run_blob, run_id, digest))
+
+
+async def _wanted(exchange: Exchange) -> tuple[str, Opened]:
+    """Say who wants a blob, and how it is opened for them."""
+    digest, token = _digest(exchange), exchange.bearer()
+    if token is None and exchange.front.settings.open_blobs:
+        return f"address:{exchange.record.address}", partial(exchange.plane.blob_for_old_peer, digest)
+    caller = await _known(exchange, token)
+    if caller is not None:
+        return _peer(caller), partial(caller.blob, digest)
+    return f"claim:{token}", partial(_of_claim, exchange, token, digest)
+
+
+def _peer(caller: Caller) -> str:
+    return f"principal:{caller.principal.principal_id}"
 
 
 async def _writer(exchange: Exchange) -> Writer:
@@ -90,9 +101,9 @@ async def _writer(exchange: Exchange) -> Writer:
     return writer
 
 
-def _of_claim(exchange: Exchange, token: str | None, digest: str) -> BinaryIO:
+def _of_claim(exchange: Exchange, token: str | None, digest: str, still: Still) -> BinaryIO:
     try:
-        return exchange.plane.blob_for_claim(token, digest)
+        return exchange.plane.blob_for_claim(token, digest, still)
     except PlaneError as error:
         raise _counted(exchange, error) from error
 
@@ -147,23 +158,29 @@ class _Ending:
         return self._writer.finish()
 
 
-async def _given(exchange: Exchange, opened: Callable[[], BinaryIO]) -> Reply:
+async def _opened(exchange: Exchange, peer: str, opened: Opened) -> Download:
+    return await exchange.front.downloads.open(peer, exchange.request.receive, opened)
+
+
+async def _given(exchange: Exchange, peer: str, opened: Opened) -> Reply:
     """Give what is opened, in pieces where it is long."""
-    file = await exchange.ask(opened, long=True)
+    downloads, download = exchange.front.downloads, await _opened(exchange, peer, opened)
+    file = download.file
     try:
-        size = await exchange.front.on_thread(lambda: file.seek(0, SEEK_END))
+        size = file.seek(0, SEEK_END)
         file.seek(0)
         if size <= PIECE_BYTES:
-            with file:
-                return raw_reply(await exchange.front.on_thread(file.read), media_type=BYTES)
+            content = await downloads.on_thread(file.read)
+            download.close()
+            return raw_reply(content, media_type=BYTES)
     except BaseException:
-        file.close()
+        download.close()
         raise
-    return StreamReply(_pieces(exchange, file), BYTES, size, file.close)
+    return StreamReply(_pieces(downloads, file), BYTES, size, download.close)
 
 
-async def _pieces(exchange: Exchange, file: BinaryIO) -> AsyncIterator[bytes]:
-    while piece := await exchange.front.on_thread(lambda: file.read(PIECE_BYTES)):
+async def _pieces(downloads: Downloads, file: BinaryIO) -> AsyncIterator[bytes]:
+    while piece := await downloads.on_thread(lambda: file.read(PIECE_BYTES)):
         yield piece
 
 

@@ -10,12 +10,12 @@ import re
 import time
 from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
-from ipaddress import ip_network
 from typing import Any, Final
 
 from litestar import Litestar, Request, Response
 from litestar.exceptions import HTTPException
 
+from tipstaff.doors.http.addresses import peer_of, unwrapped
 from tipstaff.doors.http.exchange import Record, too_many
 from tipstaff.doors.http.front import Front
 from tipstaff.doors.http.logbook import LOGGER
@@ -27,9 +27,9 @@ Message = Any
 Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]
 App = Callable[[Any, Receive, Send], Awaitable[None]]
-BODY_SECONDS: Final = 30.0  # without a byte of a body that is not whole
+BODY_SECONDS: Final = 30.0  # of patience with a body that is not whole
+BODY_BYTES_PER_SECOND: Final = 64 * 1024  # bytes that come buy patience, at this rate
 SEND_SECONDS: Final = 60.0  # without a byte of an answer taken
-IPV6_SITE_BITS: Final = 64
 REFUSED: Final = 400
 FAULT: Final = 500
 _REQUEST_ID: Final = re.compile(rb"[A-Za-z0-9._-]{1,64}\Z")
@@ -72,6 +72,7 @@ class _Passage:
         self._send = send
         self._status = 0
         self._whole = not _has_body(scope)
+        self._patience_seconds = BODY_SECONDS
         self._record = scope["tipstaff"] = Record(_request_id(scope), _address(scope, front.settings.trusted_proxy))
 
     async def through(self, app: App) -> None:
@@ -97,12 +98,16 @@ class _Passage:
         """Wait for a part of the body, but not for ever; once it is whole, for the client to leave."""
         if self._whole:
             return await self._receive()
+        started = time.monotonic()
         try:
-            async with asyncio.timeout(BODY_SECONDS):
+            async with asyncio.timeout(self._patience_seconds):
                 message = await self._receive()
         except TimeoutError:
             raise DoorError("the body did not come in time", status=408, code="slow") from None
         self._whole = not message.get("more_body", False)
+        bought = len(message.get("body", b"")) / BODY_BYTES_PER_SECOND
+        left = self._patience_seconds - (time.monotonic() - started) + bought
+        self._patience_seconds = max(0.0, min(BODY_SECONDS, left))
         return message
 
     async def send(self, message: Message) -> None:
@@ -174,16 +179,8 @@ def _request_id(scope: Any) -> str:
 def _address(scope: Any, trusted_proxy: str | None) -> str:
     """Say where a request comes from: what a proxy says of it counts only where the settings name that proxy."""
     client = scope.get("client")
-    address = client[0] if client else "-"
-    if trusted_proxy is not None and address == trusted_proxy:
+    address = unwrapped(client[0]) if client else "-"
+    if trusted_proxy is not None and address == unwrapped(trusted_proxy):
         said = b",".join(value for name, value in scope["headers"] if name == b"x-forwarded-for")
         address = said.rpartition(b",")[2].strip().decode("latin-1")[:64] or address
-    return _network(address) if ":" in address else address
-
-
-def _network(address: str) -> str:
-    """Name the network of an address of version 6: whoever has one has 2^64 of them."""
-    try:
-        return str(ip_network((address.partition("%")[0], IPV6_SITE_BITS), strict=False))
-    except ValueError:
-        return address
+    return peer_of(address)

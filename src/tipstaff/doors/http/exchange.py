@@ -15,11 +15,10 @@ from litestar.exceptions import HTTPException
 from tipstaff.doors.http.front import LONG_BYTES, Front
 from tipstaff.doors.http.replies import DoorError, Json
 from tipstaff.errors import InputError
-from tipstaff.evidence.reading import read_object
+from tipstaff.evidence.reading import read_body
 from tipstaff.plane.callers import Caller
 
 Answer = TypeVar("Answer")
-MOST_HELD_BYTES: Final = 512 * 1024**2
 SOON: Final = {"retry-after": "1"}
 _BEARER: Final = re.compile(rb"bearer +([A-Za-z0-9._~+/=-]{1,4096})\Z", re.IGNORECASE)
 _NUMBER: Final = re.compile(r"[0-9]{1,15}\Z")
@@ -44,30 +43,46 @@ class Exchange:
         self.request = request
         self.record = record
         self._held_bytes = 0
+        self._holder = ""
         self._needs = needs  # the capability that the caller's role must have
 
     async def ask(self, step: Callable[[], Answer], *, long: bool = False) -> Answer:
         """Have the plane take a step; what a long body asks for takes long."""
         return await self.front.ask(step, long=long or self._held_bytes > LONG_BYTES)
 
-    async def body(self) -> bytes:
-        """Read the whole body; all bodies together may hold only so much memory, since not all who send are known."""
+    async def body(self, before_long: Callable[[bytes], None] | None = None) -> bytes:
+        """Read the whole body; `before_long` sees how it begins, and may refuse, before a long one is read.
+
+        All bodies together may hold only so much memory, and one peer's only a share of it.
+        """
         parts: list[bytes] = []
         try:
             async for part in self.request.stream():
                 parts.append(part)
-                self._held_bytes += len(part)
-                self.front.held_bytes += len(part)
-                if self.front.held_bytes > MOST_HELD_BYTES:
-                    raise DoorError("too much comes in at once; try again", status=503, code="busy", headers=SOON)
+                self._hold(len(part))
+                if before_long is not None and self._held_bytes > LONG_BYTES:
+                    before_long(b"".join(parts))
+                    before_long = None
         except HTTPException as error:
             raise unread(error) from error
         return b"".join(parts)
 
     def done(self) -> None:
         """Let go of what was held."""
-        self.front.held_bytes -= self._held_bytes
-        self._held_bytes = 0
+        if self._held_bytes:
+            self.front.held.leave(self._holder, self._held_bytes)
+            self._held_bytes = 0
+
+    def _hold(self, size: int) -> None:
+        """Hold some more of a body: for whoever is known to send it, else for the address."""
+        holder = self.record.who or self.record.address
+        if holder != self._holder:
+            size += self._held_bytes
+            self.done()
+            self._holder = holder
+        self._held_bytes += size
+        if not self.front.held.take(holder, size):
+            raise DoorError("too much comes in at once; try again", status=503, code="busy", headers=SOON)
 
     async def fields(self, *, optional: bool = False) -> Json:
         """Read the body as a JSON object; where it is `optional`, none means an empty one."""
@@ -75,8 +90,8 @@ class Exchange:
         if not body and optional:
             return {}
         if len(body) > LONG_BYTES:
-            return await self.front.on_thread(lambda: read_object(body, {}))
-        return read_object(body, {})
+            return await self.front.on_thread(lambda: read_body(body))
+        return read_body(body)
 
     def bearer(self) -> str | None:
         """Give the token that came with the request."""

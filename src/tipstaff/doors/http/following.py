@@ -18,6 +18,7 @@ from tipstaff.doors.http.logbook import LOGGER
 from tipstaff.doors.http.replies import Json, Reply, StreamReply
 from tipstaff.doors.http.waking import heard
 from tipstaff.errors import InputError, TipstaffError
+from tipstaff.plane.callers import Caller
 
 LOOK_SECONDS: Final = 5.0  # should a ring ever be lost
 COMMENT_SECONDS: Final = 10.0
@@ -44,8 +45,8 @@ async def follow(exchange: Exchange) -> Reply:
     run_id = exchange.part("runId")
     exchange.record.run = run_id[:64]
     place = _place(exchange)
-    first = await exchange.ask(lambda: caller.since(run_id, *place), long=True)
-    stream = _Following(exchange, run_id, place).events(first)
+    following = _Following(exchange, run_id, place)
+    stream = following.events(await exchange.ask(lambda: following.told(caller), long=True))
     seats, peer = exchange.front.seats, f"principal:{caller.principal.principal_id}"
     if not seats.take(peer):
         raise too_many("this token follows too many runs at once", COMMENT_SECONDS)
@@ -60,34 +61,39 @@ class _Following:
         self._run_id = run_id
         self._place = place
         self._said: Json = {}
+        self._ended = False
 
-    async def events(self, news: Json) -> AsyncIterator[bytes]:
+    async def events(self, told: bytes) -> AsyncIterator[bytes]:
         bell = self._exchange.front.bell
         spoken = asyncio.get_running_loop().time()
         with bell.listening(f"run:{self._run_id}") as event:
             while True:
                 now = asyncio.get_running_loop().time()
-                told = b"".join(self._spelled(news))
                 if told or now - spoken >= COMMENT_SECONDS:
                     spoken = now
                     yield told or b": still here\n\n"
-                if news["ended"] or bell.closed:
+                if self._ended or bell.closed:
                     return
-                if not news.get("more"):
-                    await heard(event, LOOK_SECONDS)
+                await heard(event, LOOK_SECONDS)
                 try:
-                    news = await self._exchange.ask(self._look)
+                    told = await self._exchange.ask(self._look, long=True)
                 except TipstaffError as error:
                     request_id = self._exchange.record.request_id
                     LOGGER.warning({"event": "follow", "requestId": request_id, "message": str(error)})
                     return
 
-    def _look(self) -> Json:
+    def _look(self) -> bytes:
         """See what is new, as whoever the token is now: one that was revoked sees nothing more."""
         caller = self._exchange.plane.caller(self._exchange.bearer())
         if caller is None:
             raise unauthorized("no such token any more")
-        return caller.since(self._run_id, *self._place)
+        return self.told(caller)
+
+    def told(self, caller: Caller) -> bytes:
+        """Spell what is new; on a thread, since it may be much."""
+        news = caller.since(self._run_id, *self._place)
+        self._ended = news["ended"]
+        return b"".join(self._spelled(news))
 
     def _spelled(self, news: Json) -> list[bytes]:
         parts = [self._link(link) for link in news["events"]]

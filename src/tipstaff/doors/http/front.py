@@ -10,12 +10,13 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Final, TypeVar
 
-from tipstaff.doors.http.limits import Buckets, Failures, Seats
+from tipstaff.doors.http.downloads import Downloads
+from tipstaff.doors.http.limits import Buckets, Failures, Held, Seats
 from tipstaff.doors.http.settings import Settings
 from tipstaff.doors.http.waking import Bell
 from tipstaff.errors import BusyError
 from tipstaff.plane import Plane
-from tipstaff.plane.wire import answer
+from tipstaff.plane.wire import answer_outside
 
 Answer = TypeVar("Answer")
 THREADS: Final = 8
@@ -26,7 +27,8 @@ AVOID_SECONDS: Final = 0.25
 # Whoever keeps the store busy mostly does so for less than this. Going to a thread at once would keep it busy for the
 # next one, and so on: threads that wait for each other take longer than one after the other on the loop.
 PAUSES_SECONDS: Final = (0.001, 0.003)
-BUSY: Final = 503
+MOST_HELD_BYTES: Final = 512 * 1024**2
+SHARE_BYTES: Final = MOST_HELD_BYTES // 4
 
 
 class Front:
@@ -42,8 +44,10 @@ class Front:
         self.addresses = Buckets(limits.address_per_second, limits.address_burst)
         self.failures = Failures(limits.failures, limits.failures_seconds)
         self.seats = Seats(SEATS)
-        self.held_bytes = 0  # of bodies that are being read, or answered
+        self.held = Held(MOST_HELD_BYTES, SHARE_BYTES)  # of bodies that are being read, or answered
+        self.downloads = Downloads()
         self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="plane")
+        self._housekeeper = ThreadPoolExecutor(1, thread_name_prefix="housekeeping")  # waits behind no request
         self._slow_until = 0.0
 
     async def ask(self, step: Callable[[], Answer], *, long: bool = False) -> Answer:
@@ -63,19 +67,25 @@ class Front:
         for pause in () if len(body) > LONG_BYTES else PAUSES_SECONDS:
             if time.monotonic() < self._slow_until:
                 break
-            status, reply = self._timed(lambda: answer(self.plane, path, body, wait=False))
-            if status != BUSY:
-                return status, reply
-            await asyncio.sleep(pause)
-        return await self.on_thread(lambda: answer(self.plane, path, body))
+            try:
+                return self._timed(lambda: answer_outside(self.plane, path, body, wait=False))
+            except BusyError:
+                await asyncio.sleep(pause)
+        return await self.on_thread(lambda: answer_outside(self.plane, path, body))
 
     async def on_thread(self, step: Callable[[], Answer]) -> Answer:
         """Do something that takes time."""
         return await asyncio.get_running_loop().run_in_executor(self._threads, step)
 
+    async def keep_house(self, step: Callable[[], Answer]) -> Answer:
+        """Do what has to be done again and again, however much is asked."""
+        return await asyncio.get_running_loop().run_in_executor(self._housekeeper, step)
+
     def close(self) -> None:
         """Wait for what threads still do."""
         self._threads.shutdown()
+        self._housekeeper.shutdown()
+        self.downloads.close()
 
     def _timed(self, step: Callable[[], Answer]) -> Answer:
         """Notice when the plane is slow: its disk is then not waited for on the loop for a while."""

@@ -43,30 +43,59 @@ class Buckets:
 
 
 class Seats:
-    """How many of one peer's requests may wait at once."""
+    """How many of one peer's requests, or connections, there may be at once."""
 
     def __init__(self, most: int) -> None:
+        self.total = 0
         self._most = most
         self._taken: dict[str, int] = {}
 
     def __len__(self) -> int:
         return len(self._taken)
 
-    def take(self, peer: str) -> bool:
+    def take(self, peer: str, most: int | None = None) -> bool:
         """Take a seat, if there is one; who has taken it leaves it."""
         taken = self._taken.get(peer, 0)
-        if taken >= self._most:
+        if taken >= (self._most if most is None else most):
             return False
         self._taken[peer] = taken + 1
+        self.total += 1
         return True
 
     def leave(self, peer: str) -> None:
         """Leave a seat."""
         left = self._taken[peer] - 1
+        self.total -= 1
         if left:
             self._taken[peer] = left
         else:
             del self._taken[peer]
+
+
+class Held:
+    """How many bytes of bodies are held: so many for all, and a share of them for one peer."""
+
+    def __init__(self, most_bytes: int, share_bytes: int) -> None:
+        self.most_bytes = most_bytes
+        self.share_bytes = share_bytes
+        self.total_bytes = 0
+        self._held: dict[str, int] = {}
+
+    def __len__(self) -> int:
+        return len(self._held)
+
+    def take(self, peer: str, size: int) -> bool:
+        """Hold so many more; says whether there was room. What was taken is left in either case."""
+        self._held[peer] = self._held.get(peer, 0) + size
+        self.total_bytes += size
+        return self._held[peer] <= self.share_bytes and self.total_bytes <= self.most_bytes
+
+    def leave(self, peer: str, size: int) -> None:
+        """Let go of so many."""
+        self.total_bytes -= size
+        self._held[peer] = self._held.get(peer, 0) - size
+        if not self._held[peer]:
+            del self._held[peer]
 
 
 class Failures:

@@ -4,9 +4,8 @@ A head must be whole in a while and may not be long; a connection that says noth
 answered in our shape, and the connection ends: what follows on it cannot be trusted to be another request.
 """
 
-import resource
 from asyncio import TimerHandle, Transport
-from functools import cache
+from collections.abc import Callable
 from typing import Final
 
 import msgspec
@@ -15,32 +14,27 @@ from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 HEAD_SECONDS: Final = 15.0
 MOST_HEAD_BYTES: Final = 32 * 1024
 MOST_HEADERS: Final = 100
-MOST_CONNECTIONS: Final = 10_000
-SPARE_DESCRIPTORS: Final = 128  # for the database, blobs and programs
 
 
-@cache
-def most_connections() -> int:
-    """Say how many connections may be open: what the process may open, without what it needs itself."""
-    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
-    return max(SPARE_DESCRIPTORS, min(MOST_CONNECTIONS, soft) - SPARE_DESCRIPTORS)
+def _nobody() -> None:
+    """Tell nobody."""
 
 
 class BoundedProtocol(HttpToolsProtocol):
     """One connection."""
 
+    on_lost: Callable[[], None] = staticmethod(_nobody)
     _timer: TimerHandle | None = None
     _head_bytes = 0
 
     def connection_made(self, transport: Transport) -> None:  # type: ignore[override]  # as uvicorn has it
         """Begin to wait for a head."""
         super().connection_made(transport)
-        if len(self.connections) > most_connections():
-            self._refuse(503, "there are too many connections", "busy")
         self._await_head()
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Stop waiting."""
+        self.on_lost()
         self._have_head()
         super().connection_lost(exc)
 

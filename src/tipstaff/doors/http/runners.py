@@ -5,6 +5,7 @@ was given to a closed connection would be lost until its lease ran out.
 """
 
 import asyncio
+import re
 from typing import Any, Final
 
 import msgspec
@@ -12,7 +13,7 @@ import msgspec
 from tipstaff.doors.http import schemas
 from tipstaff.doors.http.exchange import Exchange, too_many
 from tipstaff.doors.http.front import LONG_BYTES
-from tipstaff.doors.http.replies import Reply, raw_reply
+from tipstaff.doors.http.replies import DoorError, Reply, raw_reply
 from tipstaff.doors.http.routes import MOST_BODY_BYTES, SMALL_BODY_BYTES, Route
 from tipstaff.doors.http.waking import QUEUES, heard
 
@@ -21,6 +22,8 @@ WHO: Final = 401
 MOST_WAIT_MS: Final = 30_000
 LOOK_SECONDS: Final = 5.0  # should a ring ever be lost
 SHORT_REPLY: Final = 1024  # an answer without a run is short
+BEGINNING_BYTES: Final = 4096
+_BEGINNING: Final = re.compile(rb'"(?:claimToken|runnerToken)"\s*:\s*"([A-Za-z0-9._=-]{1,2048})"')
 ENROLL: Final = "/v1/runners/enroll"
 CLAIMS: Final = "/v1/claims"
 DRAIN: Final = "/v1/runners/drain"
@@ -65,7 +68,7 @@ async def claim(exchange: Exchange) -> Reply:
     body = await _body(exchange)
     status, reply = await exchange.front.answer(CLAIMS, body)
     if status == OK and _is_empty(reply):
-        wish = _wish.decode(body)
+        wish = _wished(body)
         wait_ms = min(wish.waitMs, MOST_WAIT_MS) if type(wish.waitMs) is int else 0
         if wait_ms > 0:
             topic = QUEUES + wish.pool if isinstance(wish.pool, str) else QUEUES
@@ -109,6 +112,13 @@ async def _waited(exchange: Exchange, body: bytes, topic: str, seconds: float, r
     return status, reply
 
 
+def _wished(body: bytes) -> _Wish:
+    try:
+        return _wish.decode(body)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):  # JSON to the plane, and not to msgspec
+        return _Wish()
+
+
 def _is_empty(reply: bytes) -> bool:
     if len(reply) > SHORT_REPLY:
         return False
@@ -122,24 +132,43 @@ async def _answered(exchange: Exchange, path: str) -> Reply:
 
 async def _body(exchange: Exchange) -> bytes:
     """Read the body; note whose it is, and refuse a runner that asks too much."""
-    body = await exchange.body()
-    try:
-        shown = _shown.decode(body) if len(body) <= LONG_BYTES else _Shown()
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        return body  # the plane says what is wrong with it
-    exchange.record.who = exchange.plane.runner_of(shown.claimToken or shown.runnerToken)
-    if exchange.record.who and (wait := exchange.front.runners.wait_seconds(exchange.record.who)):
+    body = await exchange.body(lambda begun: _refuse_unknown(exchange, begun))
+    if len(body) <= LONG_BYTES:
+        exchange.record.who = exchange.plane.runner_of(_token(body))
+    if wait := exchange.front.runners.wait_seconds(exchange.record.who or exchange.record.address):
         raise too_many("this runner has asked too often", wait)
     return body
 
 
+def _token(body: bytes) -> Any:
+    try:
+        shown = _shown.decode(body)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return None  # the plane says what is wrong with it
+    return shown.claimToken or shown.runnerToken
+
+
+def _refuse_unknown(exchange: Exchange, begun: bytes) -> None:
+    """Refuse a long body of nobody before it is read: its token is in the header, or stands at its beginning."""
+    found = _BEGINNING.search(begun, 0, BEGINNING_BYTES)
+    token = exchange.bearer() or (found[1].decode() if found else None)
+    exchange.record.who = exchange.plane.runner_of(token)
+    if not exchange.record.who:
+        _count_wrong(exchange)
+        raise DoorError("a long body has to begin with a token of this plane", status=WHO, code="token_unknown")
+
+
 def _told(exchange: Exchange, status: int, reply: bytes) -> Reply:
     if status == WHO:
-        failures, address = exchange.front.failures, exchange.record.address
-        if wait := failures.wait_seconds(address):
-            raise too_many("too many wrong tokens came from this address", wait)
-        failures.count(address)
+        _count_wrong(exchange)
     return raw_reply(reply, status)
+
+
+def _count_wrong(exchange: Exchange) -> None:
+    failures, address = exchange.front.failures, exchange.record.address
+    if wait := failures.wait_seconds(address):
+        raise too_many("too many wrong tokens came from this address", wait)
+    failures.count(address)
 
 
 def _step(name: str, summary: str, body: Any, reply: Any, example: Any) -> Route:
@@ -156,6 +185,7 @@ ROUTES: Final = (
     Route(
         method="POST", path=ENROLL, name="enroll", summary="Make a runner known", act=enroll, proof="body",
         body=schemas.Enroll, reply=schemas.Enrolled, refusals=(400, 401, 403, 409, 413, 422, 429, 503),
+        most_body_bytes=LONG_BYTES,
         body_example={"enrollToken": "…", "publicKeyPem": "-----BEGIN PUBLIC KEY-----\n…", "pool": "default"},
     ),
     Route(

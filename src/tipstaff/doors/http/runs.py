@@ -47,11 +47,15 @@ async def listed(exchange: Exchange) -> Reply:
     caller = await exchange.caller()
     count, before = exchange.number("limit", PAGE, MOST_PAGE, 1), exchange.query("before")
     refused = exchange.flag("refused", default=False)
-    lines = await exchange.ask(lambda: caller.runs(count, before, refused=refused), long=count > PAGE)
+    return raw_reply(await exchange.ask(lambda: encoded(_page(caller, count, before, refused=refused)), long=True))
+
+
+def _page(caller: Caller, count: int, before: str | None, *, refused: bool) -> Json:
+    lines = caller.runs(count, before, refused=refused)
     page: Json = {"runs": [spelled(line) for line in lines]}
     if len(lines) == count:
         page["next"] = lines[-1]["id"]
-    return json_reply(page)
+    return page
 
 
 async def shown(exchange: Exchange) -> Reply:
@@ -87,8 +91,11 @@ async def output(exchange: Exchange) -> Reply:
 async def approvals(exchange: Exchange) -> Reply:
     """List what waits for people."""
     caller = await exchange.caller()
-    waiting, questions = await exchange.ask(lambda: (caller.waiting(), caller.questions()), long=True)
-    return json_reply({"waiting": [spelled(line) for line in waiting], "questions": questions})
+    return raw_reply(await exchange.ask(lambda: encoded(_waiting(caller)), long=True))
+
+
+def _waiting(caller: Caller) -> Json:
+    return {"waiting": [spelled(line) for line in caller.waiting()], "questions": caller.questions()}
 
 
 async def names(exchange: Exchange) -> Reply:

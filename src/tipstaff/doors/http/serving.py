@@ -18,6 +18,7 @@ from typing import Any, Final
 import uvicorn
 from uvicorn.config import Config
 
+from tipstaff.doors.http.accepting import Accepting
 from tipstaff.doors.http.app import build
 from tipstaff.doors.http.protocol import BoundedProtocol
 from tipstaff.doors.http.settings import Settings, Tls
@@ -34,16 +35,26 @@ Ready = Callable[[str], None]
 class Server(uvicorn.Server):
     """Uvicorn, which says when it listens and ends as a service should."""
 
-    def __init__(self, config: Config, bell: Bell, ready: Callable[[], None]) -> None:
+    def __init__(self, config: Config, bell: Bell, accepting: Accepting, ready: Callable[[], None]) -> None:
         super().__init__(config)
         self._bell = bell
+        self._accepting = accepting
         self._ready = ready
 
-    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        """Listen, then say so."""
-        await super().startup(sockets)
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:  # noqa: ARG002 - uvicorn's shape
+        """Listen, then say so; connections are taken by us, who count them."""
+        await super().startup([])
         if self.started:
+            self._accepting.begin(self._protocol)
             self._ready()
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """Take no more, and end."""
+        self._accepting.end()
+        await super().shutdown(sockets)
+
+    def _protocol(self) -> BoundedProtocol:
+        return BoundedProtocol(config=self.config, server_state=self.server_state, app_state=self.lifespan.state)
 
     @contextlib.contextmanager
     def capture_signals(self) -> Generator[None, None, None]:
@@ -91,9 +102,8 @@ def server_of(plane: Plane, settings: Settings, bell: Bell, ready: Ready) -> tup
         backlog=BACKLOG,
         timeout_keep_alive=KEEP_ALIVE_SECONDS,
         timeout_graceful_shutdown=GRACE_SECONDS,
-        ssl_context_factory=None if context is None else lambda _config, _default: context,
     )
-    return Server(config, bell, lambda: ready(url)), listening
+    return Server(config, bell, Accepting(listening, settings, context), lambda: ready(url)), listening
 
 
 def refuse_plain(settings: Settings) -> None:

@@ -46,6 +46,7 @@ class Limits(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     address_burst: Rate = 10_000
     failures: Rate = 20  # wrong tokens from one address, before it has to wait
     failures_seconds: Rate = 60
+    connections: Rate = 128  # open at once from one address; this machine and a trusted proxy may have more
 
 
 class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

@@ -10,7 +10,7 @@ from tipstaff.doors.http.exchange import Exchange
 from tipstaff.doors.http.replies import Json, Reply, StreamReply, json_reply, raw_reply
 from tipstaff.doors.http.routes import Query, Route
 from tipstaff.errors import InputError
-from tipstaff.model.times import milliseconds
+from tipstaff.model.times import milliseconds, timestamp
 
 LINES: Final = 256  # of an export, read at once
 PROMETHEUS: Final = "text/plain; version=0.0.4"
@@ -58,9 +58,11 @@ async def export(exchange: Exchange) -> Reply:
 
 
 def _time(text: str | None) -> str | None:
+    if text is None:
+        return None
     try:
-        return text if text is None or milliseconds(text) >= 0 else None
-    except (ValueError, OverflowError) as error:
+        return timestamp(max(0, milliseconds(text)))
+    except (ValueError, TypeError, OverflowError) as error:  # TypeError: a time of no zone
         hint = "write one such as 2026-01-01T00:00:00.000Z"
         raise InputError(
             f"`since` is {text[:40]!r}, which is no time" if text else "`since` is empty", hint=hint

@@ -9,7 +9,8 @@ from typing import Any
 import httpx2
 import msgspec
 
-from tipstaff.doors.http.serving import server_of
+from tipstaff.doors.http.edge import Edged
+from tipstaff.doors.http.serving import Server, server_of
 from tipstaff.doors.http.settings import Settings
 from tipstaff.doors.http.waking import Bell
 from tipstaff.home import Home
@@ -35,8 +36,11 @@ ASKING = """
 class Served:
     """One plane at work."""
 
-    def __init__(self, plane: Plane, url: str, tokens: dict[str, str]) -> None:
+    def __init__(self, plane: Plane, server: Server, url: str, tokens: dict[str, str]) -> None:
         self.plane = plane
+        assert isinstance(server.config.app, Edged)
+        self.front = server.config.app.front
+        self.seats = server._accepting._seats
         self.url = url
         self.tokens = tokens
         self.http = httpx2.Client(base_url=url, timeout=30)
@@ -102,7 +106,7 @@ def serving(root: Path, **changes: Any) -> Iterator[Served]:
         thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]})
         thread.start()
         assert heard.wait(START_SECONDS)
-        served = Served(plane, urls[0], tokens)
+        served = Served(plane, server, urls[0], tokens)
         try:
             yield served
         finally:

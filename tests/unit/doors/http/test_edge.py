@@ -12,7 +12,7 @@ import pytest
 
 from tests.unit.doors.http.conftest import Serve
 from tests.unit.doors.http.served import Served
-from tipstaff.doors.http import edge, exchange, logbook, protocol
+from tipstaff.doors.http import edge, logbook, protocol
 from tipstaff.doors.http.settings import Limits
 from tipstaff.plane import Plane
 
@@ -91,17 +91,9 @@ def test_a_body_over_the_cap_is_413_and_one_below_is_read(served):
         reply = raw(served, b"POST %s HTTP/1.1\r\nhost: x\r\ncontent-length: %d\r\n\r\n" % (path.encode(), most + 1))
         assert reply.startswith(b"HTTP/1.1 413 "), reply
         assert b'"code":"too_large"' in reply
-    assert served.http.post("/v1/claims", content=b" " * 1024**2).status_code == 400
-    assert served.http.post("/v1/runs/run_x/events", content=b" " * 2 * 1024**2).status_code == 400
-
-
-def test_all_bodies_together_hold_only_so_much(served, monkeypatch):
-    """What would take more memory than there is for bodies is 503 and comes again later; then there is room."""
-    monkeypatch.setattr(exchange, "MOST_HELD_BYTES", 100_000)
-    for _ in range(3):
-        reply = served.http.post("/v1/runs/run_x/events", content=b" " * 200_000)
-        assert (reply.status_code, reply.json()["code"], reply.headers["retry-after"]) == (503, "busy", "1")
-        assert served.http.post("/v1/runs/run_x/events", content=b" " * 50_000).status_code == 400
+    token = {"authorization": f"Bearer {served.enroll()}"}
+    assert served.http.post("/v1/claims", content=b" " * 1024**2, headers=token).status_code == 400
+    assert served.http.post("/v1/runs/run_x/events", content=b" " * 2 * 1024**2, headers=token).status_code == 400
 
 
 @pytest.mark.parametrize(
@@ -141,6 +133,22 @@ def test_a_body_that_does_not_come_is_not_waited_for(served, monkeypatch):
     monkeypatch.setattr(edge, "BODY_SECONDS", 0.2)
     reply = raw(served, b"POST /v1/claims HTTP/1.1\r\nhost: x\r\ncontent-length: 10\r\n\r\n{")
     assert reply.startswith(b"HTTP/1.1 408 "), reply
+
+
+@pytest.mark.parametrize(("bytes_per_second", "status"), [(1_000_000, b"408"), (1, b"400")])
+def test_a_body_has_to_come_at_a_rate(served, monkeypatch, bytes_per_second, status):
+    """A body that trickles is 408 however often a byte comes; one that comes fast enough is read."""
+    monkeypatch.setattr(edge, "BODY_SECONDS", 0.5)
+    monkeypatch.setattr(edge, "BODY_BYTES_PER_SECOND", bytes_per_second)
+    host, port = served.url.removeprefix("http://").split(":")
+    with socket.create_connection((host, int(port)), timeout=20) as connection:
+        connection.sendall(b"POST /v1/claims HTTP/1.1\r\nhost: x\r\ncontent-length: 12\r\n\r\n")
+        with contextlib.suppress(ConnectionError):
+            for _ in range(12):
+                time.sleep(0.1)
+                connection.sendall(b"x")
+        reply = connection.recv(65536)
+    assert reply.startswith(b"HTTP/1.1 %s " % status), reply
 
 
 def test_a_fault_of_ours_is_told_by_its_id_alone(served, monkeypatch, caplog):
@@ -227,15 +235,6 @@ def test_a_runner_that_asks_too_often_waits_and_others_do_not(serve: Serve):
         assert statuses[:3] == [200, 200, 200]
         assert 429 in statuses[3:]
         assert served.http.post("/v1/claims", json={"runnerToken": second}).status_code == 200
-
-
-def test_connections_beyond_what_can_be_held_are_refused(served, monkeypatch):
-    """One connection too many is told so and closed; those before it are served on."""
-    assert served.ask("GET", "/v1/health").status_code == 200
-    monkeypatch.setattr(protocol, "most_connections", lambda: 1)
-    reply = raw(served, b"")
-    assert reply.startswith(b"HTTP/1.1 503 "), reply
-    assert served.ask("GET", "/v1/health").status_code == 200
 
 
 def test_a_client_that_does_not_read_is_not_waited_for(served, monkeypatch):

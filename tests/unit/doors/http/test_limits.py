@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tipstaff.doors.http.limits import Buckets, Failures, Seats
+from tipstaff.doors.http.limits import Buckets, Failures, Held, Seats
 
 
 class Clock:
@@ -56,6 +56,29 @@ def test_seats_are_taken_and_left():
     for peer in ("a", "a", "b"):
         seats.leave(peer)
     assert len(seats) == 0
+
+
+def test_seats_are_counted_together_and_may_be_more_for_one():
+    """All seats have a sum, and a peer that speaks for many may be given more of them."""
+    seats = Seats(1)
+    assert [seats.take("proxy", 3) for _ in range(4)] == [True, True, True, False]
+    assert [seats.take("a"), seats.take("a")] == [True, False]
+    assert seats.total == 4
+    seats.leave("proxy")
+    assert seats.total == 3
+
+
+def test_one_peer_holds_its_share_and_all_hold_what_there_is():
+    """Beyond its share a peer has no room, nor has anybody beyond the whole; what is let go can be held again."""
+    held = Held(100, 60)
+    assert held.take("a", 60)
+    assert not held.take("a", 1)
+    assert held.take("b", 39)
+    assert not held.take("c", 1)
+    for peer, size in (("a", 61), ("b", 39), ("c", 1)):
+        held.leave(peer, size)
+    assert (len(held), held.total_bytes) == (0, 0)
+    assert held.take("c", 60)
 
 
 def test_peers_are_forgotten_before_they_fill_the_memory():
