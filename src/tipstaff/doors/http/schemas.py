@@ -122,7 +122,7 @@ class Claimed(Said):
     attempt: int = 0
     lease_ms: int = 0
     offers: list[str] = []
-    plane_time: Json = {}
+    proof: Json = {}
 
 
 class Held(Said):

@@ -43,7 +43,7 @@ port: {port}
 
 # most_blob_bytes: 4294967296
 # limits: {{principal_per_second: 200, principal_burst: 1000, runner_per_second: 1000, runner_burst: 5000,
-#   address_per_second: 2000, address_burst: 10000, failures: 20, failures_seconds: 60}}
+#   address_per_second: 2000, address_burst: 10000, failures: 20, failures_seconds: 60, connections: 128}}
 """
 
 
