@@ -100,10 +100,13 @@ class Leases:
         return min(usual, run.plane_time + int(run.contract["limits"]["timeMs"]) + TRANSFER_MS)
 
     def append(self, token: object, links: Any, *, release: bool, contents: Sequence[bytes] = ()) -> Json:
-        """Take a runner's events. With `release` the command is let run next: what is known now must survive."""
+        """Take a runner's events. With `release` the command is let run next: what is known now must survive.
+
+        So must whatever is signed for: to a runner elsewhere, that is every message.
+        """
         if self._authority.shared:
             self._chains.prepare(self.holder(token), self._store.database)
-        with self._store.database.transaction(durable=release):
+        with self._store.database.transaction(durable=release or self._authority.shared):
             run = self.holder(token)
             keep_contents(self._authority, run, contents)
             told = self._chains.extension(run, links, self._authority.time() if self._authority.shared else None)
@@ -121,7 +124,7 @@ class Leases:
                 released=run.released or release,
                 updated_at=self._authority.time(run),
             )
-        return {"ok": True, **cancel_of(run), **(self._checkpoint(run) if release else {})}
+        return {"ok": True, **cancel_of(run), **self._checkpoint(run)}
 
     def _checkpoint(self, run: Run) -> Json:
         """Sign for what is kept of the chain, so that neither side can tell it differently later.
