@@ -11,6 +11,7 @@ from tipstaff.errors import NotFoundError
 from tipstaff.evidence.chain import chained
 from tipstaff.keys import PrivateKey
 from tipstaff.store import Run, Runner, Store
+from tipstaff.store.runs import Line
 
 RUNNER = Runner("rnr_1", PrivateKey.from_seed(b"\1" * 32).public, "default")
 
@@ -110,15 +111,15 @@ def test_only_what_can_be_claimed_waits(store, fields, found):
     """A run waits for a runner if it is in its pool, approved, unclaimed, of the same owner and not expired."""
     store.runs.add(run(**fields))
 
-    assert (store.runs.waiting("default", None, 2000) is not None) is found
+    assert (store.runs.waiting(Line("default"), 2000) is not None) is found
 
 
 def test_the_oldest_is_first(store):
     """Runs are claimed in the order of intake, also behind one that was passed over."""
     for number in (1, 2, 3):
         store.runs.add(run(number))
-    first = store.runs.waiting("default", None, 2000)
-    second = store.runs.waiting("default", None, 2000, first[0])
+    first = store.runs.waiting(Line("default"), 2000)
+    second = store.runs.waiting(Line("default"), 2000, first[0])
 
     assert (first[1].run_id, second[1].run_id) == ("run_1", "run_2")
 
@@ -128,7 +129,7 @@ def test_an_owner_has_its_own_queue(store):
     store.runs.add(run(1, owner="own_1"))
     store.runs.add(run(2, owner="own_2"))
 
-    assert store.runs.waiting("default", "own_2", 2000)[1].run_id == "run_2"
+    assert store.runs.waiting(Line("default", "own_2"), 2000)[1].run_id == "run_2"
 
 
 def test_open_runs_are_those_that_have_not_ended(store):
