@@ -44,7 +44,7 @@ def build(plane: Plane, settings: Settings | None = None, bell: Bell | None = No
         debug=False,
     )
     app.front = front
-    app.short = Short(runners.ROUTES)
+    app.short = Short((*runners.ROUTES, runs.SUBMIT))
     return app
 
 

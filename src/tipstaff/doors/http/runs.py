@@ -179,13 +179,14 @@ def _word(name: str, summary: str, needs: str, word: Word) -> Route:
 
 _COUNT: Final = Query("limit", {"type": "integer", "minimum": 1, "maximum": MOST_PAGE}, "how many at most")
 _FROM: Final = {"type": "integer", "minimum": 0, "maximum": 2**31}
+SUBMIT: Final = Route(
+    method="POST", path="/v1/runs", name="submit", summary="Ask for a run", needs="runs:create", act=submit,
+    body=schemas.Submit, most_body_bytes=MOST_BODY_BYTES, reply=schemas.Submitted,
+    refusals=(400, 404, 409, 413, 422, 507),
+    body_example={"request": {"execution": {"kind": "shell", "script": "make test"}, "pool": "default"}},
+)  # fmt: skip
 ROUTES: Final = (
-    Route(
-        method="POST", path="/v1/runs", name="submit", summary="Ask for a run", needs="runs:create", act=submit,
-        body=schemas.Submit, most_body_bytes=MOST_BODY_BYTES, reply=schemas.Submitted,
-        refusals=(400, 404, 409, 413, 422, 507),
-        body_example={"request": {"execution": {"kind": "shell", "script": "make test"}, "pool": "default"}},
-    ),
+    SUBMIT,
     Route(
         method="GET", path="/v1/runs", name="listRuns", summary="List runs, newest first", needs="runs:read",
         act=listed, reply=schemas.Runs, refusals=(400, 404),

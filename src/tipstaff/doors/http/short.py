@@ -1,4 +1,4 @@
-"""The short way for runners: a claim, and what follows it, goes to its route without the framework in between.
+"""The short way: a request for a run, its claim, and what follows go to their routes without the framework in between.
 
 These few routes are asked hundreds of times a second, and what a framework does for others (matching, signatures,
 content types) was a third of their cost. They are the same routes, with the same edge around them and the same act;
@@ -46,8 +46,9 @@ class Short:
     """Finds the routes that have a short way."""
 
     def __init__(self, routes: Iterable[Route]) -> None:
-        self._whole = {route.path: route for route in routes if "{" not in route.path}
-        self._steps = {route.path.rpartition("/")[2]: route for route in routes if route.path.startswith(_RUNS)}
+        listed = tuple(routes)
+        self._whole = {route.path: route for route in listed if "{" not in route.path}
+        self._steps = {route.path.rpartition("/")[2]: route for route in listed if route.path.startswith(_RUNS)}
 
     def find(self, scope: Any) -> tuple[Route, str] | None:
         """Give the route and the run that a request names; None where it takes the usual way."""
