@@ -10,6 +10,7 @@ import os
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -228,8 +229,10 @@ def _started(arguments: list[str], ready: str) -> "Iterator[tuple[subprocess.Pop
     quiet: Json = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
     with subprocess.Popen([PROGRAM, *arguments], text=True, **{**quiet, ready: subprocess.PIPE}) as process:  # noqa: S603 - a program of ours
         stream = getattr(process, ready)
+        first = stream.readline()
+        threading.Thread(target=stream.read, daemon=True).start()  # a pipe that nobody reads would stop whoever writes
         try:
-            yield process, stream.readline()
+            yield process, first
         finally:
             process.terminate()
             process.wait(READY_SECONDS)
