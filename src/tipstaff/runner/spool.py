@@ -208,7 +208,10 @@ class Spool:
         return Entry(self, path, claim._replace(secrets={}))
 
     def left(self) -> Iterator[Entry]:
-        """Give the runs that a former process of this runner left."""
+        """Give the runs that a former process of this runner left; contents without a run were being removed."""
+        for stray in self.folder.glob(f"*{BLOBS}"):
+            if not stray.with_suffix(SUFFIX).exists():
+                shutil.rmtree(stray, ignore_errors=True)
         for path in sorted(self._entries()):
             entry = self._read(path)
             if entry is None:
