@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.acceptance.outing import outing, web
+from tests.processes import running
 
 __all__ = ["outing", "web"]
 TIPSTAFF = str(Path(sys.executable).with_name("tipstaff"))
@@ -61,15 +62,4 @@ def marker() -> str:
 @pytest.fixture
 def processes() -> Callable[[str], list[int]]:
     """Find the processes whose command line holds a text."""
-
-    def find(text: str) -> list[int]:
-        found = []
-        for entry in Path("/proc").iterdir():
-            try:
-                if entry.name.isdecimal() and text in (entry / "cmdline").read_bytes().decode(errors="replace"):
-                    found.append(int(entry.name))
-            except OSError:
-                continue
-        return [number for number in found if number != os.getpid()]
-
-    return find
+    return running

@@ -5,7 +5,6 @@ command line against them. A `before` puts words in front of a program: how a te
 kept beside the homes and shown when something does not come up.
 """
 
-import os
 import re
 import signal
 import subprocess
@@ -245,15 +244,3 @@ def shell(script: str, **fields: Any) -> Json:
     """Write a request for a shell script."""
     execution = {"kind": "shell", "script": script}
     return {"requestedBy": {"kind": "human", "id": "somebody"}, "execution": execution, **fields}
-
-
-def running(text: str) -> list[int]:
-    """Find the processes whose command line holds a text; of this machine, so that a test can look into sandboxes."""
-    found = []
-    for entry in Path("/proc").iterdir():
-        try:
-            if entry.name.isdecimal() and text in (entry / "cmdline").read_bytes().decode(errors="replace"):
-                found.append(int(entry.name))
-        except OSError:
-            continue
-    return [number for number in found if number != os.getpid()]

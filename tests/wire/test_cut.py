@@ -4,8 +4,8 @@ import time
 
 import pytest
 
+from tests.processes import running
 from tests.wire.namespaces import two_machines
-from tests.wire.stage import running
 from tipstaff.evidence import verify
 
 LEASE_SECONDS = 6

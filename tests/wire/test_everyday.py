@@ -10,10 +10,11 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from tests.acceptance.repositories import grow
+from tests.processes import running
 from tests.wire.certificates import certified
 from tests.wire.old_peer import OldClient
 from tests.wire.old_words import OldKey
-from tests.wire.stage import POLICY, READY, Stage, running
+from tests.wire.stage import POLICY, READY, Stage
 from tests.wire.talking import talk
 from tests.wire.test_cut import wait_for
 from tests.wire.test_flaws import followed

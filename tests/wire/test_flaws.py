@@ -12,8 +12,9 @@ from urllib.parse import urlsplit
 
 import pytest
 
+from tests.processes import running
 from tests.wire.old_words import OldKey, problems
-from tests.wire.stage import POLICY, READY, Stage, running
+from tests.wire.stage import POLICY, READY, Stage
 from tests.wire.talking import talk
 from tests.wire.test_cut import wait_for
 from tipstaff.evidence import verify

@@ -10,8 +10,8 @@ import time
 
 import pytest
 
+from tests.processes import running
 from tests.wire.namespaces import small_disk
-from tests.wire.stage import running
 from tests.wire.test_cut import wait_for
 from tipstaff.evidence import verify
 

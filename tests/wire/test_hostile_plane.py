@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
+from tests.processes import running
 from tests.wire.old_plane import ENROLL_TOKEN, OldPlane, serving
 from tests.wire.old_words import OldChain, OldKey, hash_of, now
-from tests.wire.stage import running
 
 AN_HOUR = timedelta(hours=1)
 UNREADABLE = "a claim that cannot be read"  # what the runner says of one, in its log

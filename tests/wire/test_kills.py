@@ -10,8 +10,9 @@ from http.client import HTTPException
 
 import pytest
 
+from tests.processes import running
 from tests.wire.old_words import problems
-from tests.wire.stage import running, shell
+from tests.wire.stage import shell
 from tipstaff.evidence import verify
 
 RUNS = 300

@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from tests.acceptance.repositories import git, grow
-from tests.wire.stage import TIPSTAFF, running
+from tests.processes import running
+from tests.wire.stage import TIPSTAFF
 from tests.wire.test_cut import wait_for
 
 LEASE_SECONDS = 8  # longer than a plane takes to start on a busy machine

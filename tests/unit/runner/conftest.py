@@ -2,7 +2,7 @@
 
 import asyncio
 import os
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -185,3 +185,11 @@ async def drained(bench: Bench) -> None:
     await until(lambda: not bench.kept())
     service.stop()
     await working
+
+
+@pytest.fixture
+def site(tmp_path: Path) -> Iterator[Embedded]:
+    """A plane that serves several, by itself."""
+    made = Embedded(tmp_path, shared=True)
+    yield made
+    made.close()

@@ -4,7 +4,7 @@ import copy
 
 import pytest
 
-from tests.unit.plane.embedded import PLANE, RUNNER, STRANGER, Embedded
+from tests.unit.plane.embedded import PLANE, RUNNER, STRANGER
 from tipstaff.evidence.chain import chained
 from tipstaff.evidence.seal import payload_digest, signed
 from tipstaff.model.times import timestamp
@@ -14,13 +14,6 @@ from tipstaff.runner.older import view_of
 from tipstaff.session.plan import UnfitContractError
 
 NONCE = "ab" * 16
-
-
-@pytest.fixture
-def site(tmp_path):
-    made = Embedded(tmp_path, shared=True)
-    yield made
-    made.close()
 
 
 @pytest.fixture

@@ -5,7 +5,7 @@ import json
 import msgspec
 import pytest
 
-from tests.unit.plane.embedded import ANNA, PLANE, RUNNER, STRANGER, Embedded
+from tests.unit.plane.embedded import ANNA, PLANE, RUNNER, STRANGER
 from tipstaff.canonical import digest
 from tipstaff.evidence.seal import signed
 from tipstaff.model.times import timestamp
@@ -16,13 +16,6 @@ from tipstaff.runner.proofs import claimed_at, is_countersigned, is_yes
 
 NONCE = "ab" * 16
 QUESTION = {"host": "api.example.com", "port": 443, "rule": "ask-first"}
-
-
-@pytest.fixture
-def site(tmp_path):
-    made = Embedded(tmp_path, shared=True)
-    yield made
-    made.close()
 
 
 @pytest.fixture

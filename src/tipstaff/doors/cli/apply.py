@@ -35,7 +35,7 @@ from tipstaff.doors.cli.bringing import (
 from tipstaff.doors.cli.desk import add_run, opened
 from tipstaff.doors.cli.hazards import ask_about
 from tipstaff.doors.cli.output import complain, emit_json, say
-from tipstaff.doors.cli.planes import chosen
+from tipstaff.doors.cli.planes import chosen, program
 from tipstaff.errors import RefusedError, UsageError
 from tipstaff.home import Home, locate
 from tipstaff.model import names
@@ -275,7 +275,7 @@ def _summary(args: argparse.Namespace, bringing: Bringing, brought: Sequence[Cha
     where = f"the branch {args.branch} of {goal.target}" if args.branch else goal.target
     if args.dry_run:
         return f"{_amount(brought)} would be brought to {where}; nothing was written"
-    return f"{_amount(brought)} brought to {where}; undo with: tipstaff apply --revert {goal.run_id}"
+    return f"{_amount(brought)} brought to {where}; undo with: {program(args)} apply --revert {goal.run_id}"
 
 
 def _amount(changes: Sequence[Change]) -> str:
