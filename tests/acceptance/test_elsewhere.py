@@ -305,13 +305,15 @@ def test_what_was_changed_on_its_way_is_not_believed(anna, stage, tampered):
     assert any(words in ended.stderr for words in live_or_kept) is (tampered == "output")
 
 
-def test_a_change_is_brought_to_the_folder_that_it_was_started_for(anna, tmp_path):
-    """Apply finds the folder of a run by itself, wherever one stands, and undoes what it brought."""
+def test_a_change_is_brought_to_the_folder_that_it_was_started_for(anna, stage, tmp_path):
+    """Apply finds the folder of a run by itself, wherever one stands, and undoes what it brought, as it says."""
     folder = grow(tmp_path / "repository")
     (tmp_path / "other").mkdir()
 
     assert anna("run", "--workspace", folder, "--", "sh", "-c", "echo new > new").returncode == 0
-    assert anna("apply", "last", cwd=tmp_path / "other").returncode == 0
+    applied = anna("apply", "last", "--plane", stage.url, cwd=tmp_path / "other")
+    assert applied.returncode == 0
+    assert f"undo with: tipstaff --plane {stage.url} apply --revert run_".encode() in applied.stderr
     brought = (folder / "new").read_text()
     assert anna("apply", "last", "--revert", cwd=tmp_path / "other").returncode == 0
 
